@@ -1,0 +1,1 @@
+"""Assay turns a Triton kernel file into evidence that anyone can regenerate."""

@@ -1,0 +1,45 @@
+"""The command line: `python -m assay <command> ...`."""
+
+import importlib
+import sys
+
+from assay.errors import AssayError
+
+COMMANDS = {
+    "environment": "capture the machine and its software",
+    "interpreter": "check one kernel under Triton's interpreter, with no GPU",
+    "compile": "compile one kernel for every target, with no GPU",
+    "gate": "say whether a usable device is here: exit 0, or 1 with the reason",
+    "gpu": "check one kernel on the device",
+    "timing": "time one kernel's variants and the library's",
+    "claims": "derive what is shown, and what is not, from the records",
+    "report": "render results/report.html and results/report.md",
+    "check": "exit 1 naming each failed claim",
+    "schemas": "write the JSON Schemas of all records",
+}
+
+
+def usage() -> str:
+    """Return the list of commands."""
+    lines = [f"  {name:<12} {what}" for name, what in COMMANDS.items()]
+    return "\n".join(["usage: python -m assay <command> [options]", "", *lines, "", "Every command has --help."])
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code: 2 for a refusal, with one sentence on standard error."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if argv else 2
+    if argv[0] not in COMMANDS:
+        print(f"assay: expected one of {', '.join(COMMANDS)}, found {argv[0]!r}", file=sys.stderr)
+        return 2
+    try:
+        # Imported only now: some stages decide how Triton behaves before it is loaded.
+        return int(importlib.import_module(f"assay.{argv[0]}").main(argv[1:]))
+    except AssayError as error:
+        print(f"assay {argv[0]}: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

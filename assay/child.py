@@ -1,0 +1,200 @@
+"""Child processes that run a kernel file's code: asked one thing at a time, with a limit, and replaced when they die.
+
+A kernel may raise, hang, write wildly and take its process along. The parent imports no kernel and no torch; it asks a
+child over a pipe and turns whatever happens into an answer or a `Fault`.
+"""
+
+import ctypes
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from assay.privacy import one_line, scrub
+from assay.record import Cause, Verdict
+
+REPLY_VARIABLE = "ASSAY_REPLY_FD"
+PARENT_VARIABLE = "ASSAY_PARENT_PID"
+LARGEST_REPLY_BYTES = 32 * 2**20
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why there is no answer: the child raised (`kind` is the exception's type), crashed or ran out of time."""
+
+    cause: Cause
+    reason: str
+    kind: str = ""
+
+    def verdict(self) -> Verdict:
+        """Return this fault as a failed verdict."""
+        return Verdict(outcome="failed", cause=self.cause, reason=self.reason)
+
+
+Answer = dict[str, Any]
+Handler = Callable[[Answer], Answer]
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return f"; it last printed: {one_line(lines[-1], 160)}" if lines else ""
+
+
+class Child:
+    """One child process, started when first asked and again after it died.
+
+    `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
+    """
+
+    def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
+        self._command, self._environment, self._log = command, dict(environment), log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reply = -1
+        self._pending = b""
+
+    def __enter__(self) -> Self:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log.write_bytes(b"")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
+        """Send a request and return the answer, or the fault after which a fresh child serves the next request."""
+        deadline = time.monotonic() + limit_s
+        process = self._running()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            line = self._line(deadline)
+        except BrokenPipeError:
+            line = b""
+        except TimeoutError:
+            self.stop()
+            return Fault("timeout", f"no answer within the limit of {limit_s:g} s{_last_line(self._log)}")
+        return self._answer(line) if line else self._crashed()
+
+    def stop(self) -> None:
+        """End the child, and whatever it started, at once."""
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        os.close(self._reply)
+        self._process, self._pending = None, b""
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            reply, write = os.pipe()
+            extra = {REPLY_VARIABLE: str(write), PARENT_VARIABLE: str(os.getpid())}
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(write,),
+                    env={**self._environment, **extra},
+                    start_new_session=True,
+                )
+            os.close(write)
+            self._reply = reply
+        return self._process
+
+    def _line(self, deadline: float) -> bytes:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reply, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                chunk = os.read(self._reply, 1 << 16)
+                self._pending += chunk
+                if not chunk or len(self._pending) > LARGEST_REPLY_BYTES:
+                    return b""
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def _answer(self, line: bytes) -> Answer | Fault:
+        try:
+            reply = json.loads(line)
+            if "answer" in reply:
+                return dict(reply["answer"])
+            kind, reason = str(reply["kind"]), str(reply["reason"])
+        except (ValueError, KeyError, TypeError):
+            self.stop()
+            return Fault("crash", "the child process answered with something that is not an answer")
+        if reply.get("last"):
+            self.stop()
+        return Fault("exception", reason, kind)
+
+    def _crashed(self) -> Fault:
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout=5)
+            how = f"ended with exit code {code}"
+            if code < 0:
+                how = f"was killed by {signal.Signals(-code).name}"
+        except subprocess.TimeoutExpired:
+            how = "closed its answer pipe"
+        self.stop()
+        return Fault("crash", f"the process {how}{_last_line(self._log)}")
+
+
+def _die_with_parent() -> None:
+    # Else a hanging kernel would outlive a run that was killed.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if str(os.getppid()) != os.environ.get(PARENT_VARIABLE):
+        os._exit(1)
+
+
+def _describe(error: BaseException) -> Answer:
+    """Say where in the innermost frame, and what; the whole traceback goes to the log."""
+    traceback.print_exception(error)
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((f"{scrub(f.filename)}:{f.lineno}: " for f in reversed(frames) if "/kernels/" in f.filename), "")
+    return {"kind": type(root).__name__, "reason": one_line(f"{place}{type(root).__name__}: {root}")}
+
+
+def serve(handler: Handler, last_after_error: bool = False) -> None:
+    """Answer requests from standard input until it closes. Called in the child.
+
+    `last_after_error`: a child that raised is replaced, because on a GPU one error can spoil the whole context.
+    """
+    _die_with_parent()
+    reply = os.fdopen(int(os.environ[REPLY_VARIABLE]), "w", encoding="utf-8")
+    for line in sys.stdin:
+        try:
+            message: Answer = {"answer": handler(json.loads(line))}
+        except (Exception, SystemExit) as error:
+            message = {**_describe(error), "last": last_after_error}
+        sys.stdout.flush()
+        reply.write(json.dumps(message) + "\n")
+        reply.flush()

@@ -1,0 +1,182 @@
+"""The configuration: what to measure. Types here, values in config.yaml, a schema generated for both."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from assay.artifact import canonical, convert, parse
+from assay.errors import ConfigError, RecordError
+from assay.record import Capability, Record, StageName
+from assay.targets import TargetName
+
+Seconds = Annotated[float, Meta(gt=0, le=86400)]
+KernelName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
+Seed = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
+
+class GateSettings(Record, frozen=True, kw_only=True):
+    """`minimum_capability`: the oldest compute capability that may run kernels (Triton supports 8.0 and newer)."""
+
+    minimum_capability: Capability = "8.0"
+
+
+class InterpreterSettings(Record, frozen=True, kw_only=True):
+    """`limit_s`: seconds one case of one variant may take before it is recorded as a timeout."""
+
+    limit_s: Seconds = 120.0
+
+
+class CompileSettings(Record, frozen=True, kw_only=True):
+    """`limit_s`: seconds one compilation may take. `workers`: compilers at a time; 0 means one a usable core."""
+
+    limit_s: Seconds = 300.0
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
+
+
+class GpuSettings(Record, frozen=True, kw_only=True):
+    """`limit_s`: seconds one case of one variant may take on the device, compilation included."""
+
+    limit_s: Seconds = 180.0
+
+
+class TimingSettings(Record, frozen=True, kw_only=True):
+    """How long and how often to sample.
+
+    `rounds`: samples of every entrant, taken in interleaved rounds. `repeats`: launches whose median makes one sample.
+    `warmup`: untimed launches of every entrant. `flush_mebibytes`: written before each launch to empty the L2 cache.
+    `limit_s`: seconds that one sweep may take.
+    """
+
+    rounds: Annotated[int, Meta(ge=5, le=100000)] = 100
+    repeats: Annotated[int, Meta(ge=1, le=1000)] = 3
+    warmup: Annotated[int, Meta(ge=1, le=1000)] = 5
+    flush_mebibytes: Annotated[int, Meta(ge=0, le=4096)] = 256
+    limit_s: Seconds = 600.0
+
+
+class Settings(Record, frozen=True, kw_only=True):
+    """The whole configuration. `kernels` is 'all', for every file under kernels/, or a list of names."""
+
+    kernels: Literal["all"] | Annotated[list[KernelName], Meta(min_length=1)] = "all"
+    targets: Annotated[list[TargetName], Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: list(get_args(TargetName))
+    )
+    seeds: Annotated[list[Seed], Meta(min_length=1, max_length=64)] = msgspec.field(
+        default_factory=lambda: [20260901, 7]
+    )
+    gate: GateSettings = GateSettings()
+    interpreter: InterpreterSettings = InterpreterSettings()
+    compile: CompileSettings = CompileSettings()
+    gpu: GpuSettings = GpuSettings()
+    timing: TimingSettings = TimingSettings()
+
+
+READS: dict[StageName, tuple[str, ...]] = {
+    "environment": (),
+    "interpreter": ("seeds", "interpreter"),
+    "compile": ("targets", "compile"),
+    "gate": ("gate",),
+    "gpu": ("seeds", "gpu"),
+    "timing": ("seeds", "timing"),
+    "claims": ("targets", "gate"),
+    "report": (),
+}
+"""The top-level keys that each stage reads: editing another key does not rerun it."""
+
+
+def settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of config.yaml, generated from `Settings`."""
+    return msgspec.json.schema(Settings)
+
+
+def _allowed(error: Any) -> str:
+    rule, value = error.validator, error.validator_value
+    if rule == "additionalProperties":
+        return f"allowed keys: {', '.join(sorted(error.schema['properties']))}"
+    phrases = {
+        "type": f"a value of type {value}",
+        "enum": f"one of {', '.join(map(str, value)) if isinstance(value, list) else value}",
+        "minItems": f"a list of at least {value} item",
+        "maxItems": f"a list of at most {value} items",
+        "minimum": f"a number of at least {value}",
+        "maximum": f"a number of at most {value}",
+        "exclusiveMinimum": f"a number above {value}",
+        "pattern": f"text matching {value}",
+    }
+    return f"allowed: {phrases.get(rule, f'{rule} {value}')}"
+
+
+def _where(error: Any) -> str:
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+
+
+def _choice(schema: dict[str, Any]) -> str:
+    return ", ".join(map(repr, schema["enum"])) if "enum" in schema else f"a non-empty {schema.get('type')}"
+
+
+def _explain(tree: Any, name: str) -> str:
+    # Imported only to explain a refusal: it costs more than everything else here together.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(settings_schema()).iter_errors(tree))
+    if error is None:
+        return f"{name}: not a configuration"
+    if error.validator == "anyOf":
+        choices = "; or ".join(_choice(schema) for schema in error.validator_value)
+        return f"{name}: {_where(error)}: found {error.instance!r}; allowed: {choices}"
+    if error.validator == "additionalProperties":
+        unknown = sorted(set(error.instance) - set(error.schema["properties"]))
+        return f"{name}: {_where(error)}: unknown key {', '.join(map(repr, unknown))}; {_allowed(error)}"
+    return f"{name}: {_where(error)}: found {error.instance!r}; {_allowed(error)}"
+
+
+def parse_settings(tree: Any, name: str) -> Settings:
+    """Turn plain values (as read from YAML) into settings; ConfigError says file, key, found and allowed."""
+    try:
+        return convert(tree, Settings, name)
+    except RecordError:
+        raise ConfigError(_explain(tree, name)) from None
+
+
+def load_settings(path: Path) -> Settings:
+    """Read a YAML configuration; ConfigError where it cannot be read, is not YAML or breaks the schema."""
+    import yaml
+
+    try:
+        tree = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name a file with --config") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(error).split())}") from None
+    return parse_settings({} if tree is None else tree, str(path))
+
+
+def stage_settings(settings: Settings, stage: StageName) -> str:
+    """Return canonical JSON of the keys that `stage` reads, for its command line."""
+    tree = msgspec.to_builtins(settings)
+    return canonical({key: tree[key] for key in READS[stage]}).decode()
+
+
+def decode_stage_settings(text: str) -> Settings:
+    """Read back what `stage_settings` wrote; keys that the stage does not read have their defaults."""
+    try:
+        return parse_settings(parse(text.encode(), "--settings"), "--settings")
+    except RecordError as error:
+        raise ConfigError(str(error)) from None
+
+
+def kernel_files(settings: Settings, folder: Path) -> dict[str, Path]:
+    """Map kernel names to files under `folder`; ConfigError where a named kernel has no file, or there is none."""
+    found = {path.stem: path for path in sorted(folder.glob("[!_.]*.py"))}
+    names = list(found) if settings.kernels == "all" else settings.kernels
+    for name in names:
+        if name not in found:
+            raise ConfigError(
+                f"config: $.kernels: found {name!r}; allowed: {', '.join(found) or 'none'} (files in {folder})"
+            )
+    if not names:
+        raise ConfigError(f"{folder}: no kernel file; add one, for example by copying one of Assay's own")
+    return {name: found[name] for name in names}

@@ -1,0 +1,42 @@
+"""Progress of a long stage on the terminal: done, total, and what is running."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TextIO
+
+QUIET_SECONDS = 5.0
+"""Where the output is no terminal, at most one line in this time: a log of a long stage stays short."""
+
+
+@dataclass
+class Progress:
+    """Counts steps of one stage. On a terminal one line is rewritten; elsewhere a line is printed now and then."""
+
+    label: str
+    total: int
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    done: int = 0
+    said: float = field(default_factory=time.monotonic)
+    width: int = 0
+
+    def running(self, what: str) -> None:
+        """Show that `what` runs now."""
+        line = f"{self.label}: {self.done}/{self.total} {what}"
+        if self.stream.isatty():
+            self.stream.write(f"\r{line[:110]:<{min(self.width, 110)}}")
+            self.width = len(line)
+        elif time.monotonic() - self.said >= QUIET_SECONDS:
+            self.said = time.monotonic()
+            self.stream.write(f"{line}\n")
+        self.stream.flush()
+
+    def step(self) -> None:
+        """Count one more step as done."""
+        self.done += 1
+
+    def close(self, summary: str) -> None:
+        """End with one line of summary."""
+        start = f"\r{'':<{min(self.width, 110)}}\r" if self.stream.isatty() else ""
+        self.stream.write(f"{start}{self.label}: {summary}\n")
+        self.stream.flush()

@@ -1,0 +1,513 @@
+"""The types of every artifact, each declared once.
+
+A record says what a stage found. Absence is a value with a reason (`Unavailable`, `NonFinite`), never 0, NaN or an
+empty string. Units stand in the field names. Decoding and encoding live in `assay.artifact`.
+"""
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from msgspec import Meta, Struct, field
+
+SCHEMA_VERSION = 1
+
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="sha256, lower-case hexadecimal")]
+Pointer = Annotated[str, Meta(pattern="^(/.*)?$", description="JSON pointer, RFC 6901")]
+Instant = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC, whole seconds")]
+Count = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+Capability = Annotated[str, Meta(pattern=r"^\d+\.\d+$", description="CUDA compute capability, such as 9.0")]
+
+Outcome = Literal["passed", "failed", "cantTell", "inapplicable", "untested"]
+"""The five outcomes of W3C EARL 1.0 (https://www.w3.org/TR/EARL10-Schema/#outcome)."""
+
+Cause = Literal[
+    "no-driver",
+    "no-device",
+    "capability",
+    "does-not-fit",
+    "unsupported-dtype",
+    "unsupported-precision",
+    "import-error",
+    "declaration",
+    "compile-error",
+    "launch-failed",
+    "exception",
+    "timeout",
+    "crash",
+    "wrong-value",
+    "not-finite",
+    "wrong-shape",
+    "not-written",
+    "out-of-bounds-write",
+    "input-changed",
+    "precision",
+    "instructions",
+    "binary-differs",
+    "gate-disagrees",
+    "speed",
+    "throttled",
+    "noise",
+    "policy",
+    "upstream",
+    "not-measured",
+]
+
+Tier = Literal["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed"]
+Overall = Literal["VERIFIED", "PARTIALLY VERIFIED", "FAILED", "NOT VERIFIED"]
+StageName = Literal["environment", "interpreter", "compile", "gate", "gpu", "timing", "claims", "report"]
+
+
+class Record(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of every record: immutable, and strict about unknown fields on the way in."""
+
+
+class Unavailable(Record, frozen=True, kw_only=True, tag_field="kind", tag="unavailable"):
+    """A value that could not be read, with the reason in words."""
+
+    reason: str
+
+
+class NonFinite(Record, frozen=True, kw_only=True):
+    """A float that JSON cannot carry."""
+
+    nonfinite: Literal["nan", "inf", "-inf"]
+
+
+Number = float | NonFinite
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """An outcome, its cause from the closed list (None where it passed) and the reason in one sentence."""
+
+    outcome: Outcome
+    reason: str
+    cause: Cause | None = None
+
+
+# environment
+
+
+class Device(Record, frozen=True, kw_only=True):
+    """One GPU as NVML describes it. `uuid_hash` is salted: it tells cards of one machine apart and names none."""
+
+    name: str
+    target: str
+    compute_capability: Capability
+    uuid_hash: str | Unavailable
+    visible: bool
+    memory_bytes: Count | Unavailable
+    vbios: str | Unavailable
+    ecc: bool | Unavailable
+    mig: bool | Unavailable
+    persistence: bool | Unavailable
+    power_limit_milliwatts: Count | Unavailable
+    maximum_sm_clock_mhz: Count | Unavailable
+    maximum_memory_clock_mhz: Count | Unavailable
+
+
+class Driver(Record, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
+    """Driver and NVML versions; `cuda` is the newest CUDA that the driver supports."""
+
+    version: str | Unavailable
+    cuda: str | Unavailable
+    nvml: str | Unavailable
+
+
+class Cpu(Record, frozen=True, kw_only=True):
+    model: str | Unavailable
+    architecture: str
+    logical_cores: Count
+    memory_bytes: Count | Unavailable
+
+
+class System(Record, frozen=True, kw_only=True):
+    kernel: str
+    release: str
+    distribution: str | Unavailable
+    libc: str | Unavailable
+    host_hash: str | Unavailable
+
+
+class Python(Record, frozen=True, kw_only=True):
+    """The Python that runs the stages."""
+
+    implementation: str
+    version: str
+
+
+class Source(Record, frozen=True, kw_only=True):
+    """Which source: git's commit and dirty flag where there is git, and one digest over the workflow's files always."""
+
+    commit: str | Unavailable
+    dirty: bool | Unavailable
+    digest: Digest
+
+
+class Environment(Record, frozen=True, kw_only=True):
+    """Everything about the machine and its software that stays the same between two runs."""
+
+    driver: Driver | Unavailable
+    devices: list[Device] | Unavailable
+    cpu: Cpu
+    system: System
+    python: Python
+    distributions: dict[str, str]
+    variables: dict[str, str]
+    assemblers: dict[str, str | Unavailable]
+    torch_cuda: str | Unavailable
+    source: Source
+
+
+# interpreter and gpu
+
+
+class DeclaredVariant(Record, frozen=True, kw_only=True):
+    """A precision mode in one configuration. `id` is `<precision>/<configuration>`."""
+
+    id: str
+    precision: str
+    configuration: str
+
+
+class Declaration(Record, frozen=True, kw_only=True):
+    """What a kernel file declares, as far as later stages need it."""
+
+    title: str
+    variants: list[DeclaredVariant]
+    cases: list[str]
+    timed: list[str]
+    minimum_capability: Capability | None
+    contrasts: list[tuple[str, str]]
+
+
+class Worst(Record, frozen=True, kw_only=True):
+    """The element furthest past its bound."""
+
+    index: list[Count]
+    got: Number
+    want: Number
+    error: Number
+    bound: Number
+
+
+class Comparison(Record, frozen=True, kw_only=True):
+    """One output against the float64 oracle: |got - want| <= bound, element by element, written so that NaN fails."""
+
+    output: str
+    shape: list[Count]
+    dtype: str
+    elements: Count
+    past_bound: Count
+    largest_error: Number
+    largest_reference: Number
+    normalised_error: Number
+    bound: str
+    worst: Worst
+
+
+class Check(Record, frozen=True, kw_only=True):
+    """One case of one variant, run once for each seed in the same process; the comparisons are the worst seed's."""
+
+    variant: str
+    case: str
+    seeds: list[Count]
+    verdict: Verdict
+    comparisons: list[Comparison]
+
+
+class Contrast(Record, frozen=True, kw_only=True):
+    """The errors of two precisions of one configuration on one case.
+
+    `ratio` is lesser precision over reference precision. `honoured` says whether the less precise mode lost accuracy,
+    that is, whether the multiplier it asked for was used.
+    """
+
+    case: str
+    configuration: str
+    reference: str
+    lesser: str
+    reference_error: Number
+    lesser_error: Number
+    ratio: Number
+    honoured: bool
+    verdict: Verdict
+
+
+class Interpreter(Record, frozen=True, kw_only=True):
+    """Result of the `interpreter` stage."""
+
+    loading: Verdict
+    declaration: Declaration | None
+    checks: list[Check]
+    contrasts: list[Contrast]
+    precision_honoured: bool | Unavailable
+
+
+class Execution(Record, frozen=True, kw_only=True):
+    """The binaries that one variant launched for one case, and whether the compile stage predicted them.
+
+    `predicted` compares with the compile stage's digests for the same variant, case and target.
+    """
+
+    variant: str
+    case: str
+    cubin_sha256: list[Digest]
+    predicted: Literal["identical", "different", "not-compiled-ahead"]
+
+
+class Gpu(Record, frozen=True, kw_only=True):
+    """Result of the `gpu` stage. `availability` is `passed` where a device ran; otherwise it says why none did."""
+
+    availability: Verdict
+    device: Device | None
+    declaration: Declaration | None
+    checks: list[Check]
+    contrasts: list[Contrast]
+    executions: list[Execution]
+
+
+# compile
+
+
+class Instructions(Record, frozen=True, kw_only=True):
+    """How often each instruction of interest stands in the code; keys such as `mma.tf32`, `wgmma.tf32`, `fma.f32`."""
+
+    ptx: dict[str, Count]
+    sass: dict[str, Count]
+
+
+class Binary(Record, frozen=True, kw_only=True):
+    """One compiled function. `shared_bytes` includes dynamic shared memory; limits are per block."""
+
+    function: str
+    ptx_sha256: Digest
+    cubin_sha256: Digest
+    registers: Count
+    stack_bytes: Count
+    spill_store_instructions: Count
+    spill_load_instructions: Count
+    shared_bytes: Count
+    shared_limit_bytes: Count
+    instructions: Instructions
+
+
+class Build(Record, frozen=True, kw_only=True):
+    """One variant for one target, launched as `case`. `fits` compares shared memory and registers with the target."""
+
+    variant: str
+    target: str
+    case: str
+    compiled: Verdict
+    fits: Verdict
+    binaries: list[Binary]
+
+
+class Finding(Record, frozen=True, kw_only=True):
+    """What the instructions say about one precision on one target, against what that precision promises."""
+
+    precision: str
+    target: str
+    statement: str
+    verdict: Verdict
+
+
+class Compile(Record, frozen=True, kw_only=True):
+    """Result of the `compile` stage."""
+
+    loading: Verdict
+    declaration: Declaration | None
+    builds: list[Build]
+    findings: list[Finding]
+
+
+# gate
+
+
+class Gate(Record, frozen=True, kw_only=True):
+    """Result of the `gate` stage: what the real command answered, and whether the captured device calls for that.
+
+    `verdict` is about the gate itself: a refusal that the captured device calls for is a gate that passed. `protects`
+    is what follows for the device tiers behind it: `passed` where they may run, else why they do not.
+    """
+
+    argv: list[str]
+    exit_code: int
+    message: str
+    expected_exit_code: int
+    expectation: str
+    verdict: Verdict
+    protects: Verdict
+
+
+# timing
+
+
+class Conditions(Record, frozen=True, kw_only=True):
+    """The card's state beside one round of samples. `event_reasons` is NVML's bit mask, stored as the integer."""
+
+    sm_clock_mhz: Count | Unavailable
+    memory_clock_mhz: Count | Unavailable
+    temperature_celsius: Count | Unavailable
+    power_milliwatts: Count | Unavailable
+    event_reasons: Count | Unavailable
+    other_processes: Count | Unavailable
+
+
+class Rate(Record, frozen=True, kw_only=True, tag_field="kind", tag="rate"):
+    """Declared work over median time."""
+
+    value: float
+    unit: Literal["GFLOP/s", "GB/s"]
+
+
+class Row(Record, frozen=True, kw_only=True):
+    """One entrant of a sweep: a variant of the kernel, or a library peer.
+
+    `samples_ns` keeps every sample in the order taken, one a round; the median and interval are derived from it.
+    """
+
+    entrant: str
+    kind: Literal["variant", "peer"]
+    precision: str
+    configuration: str | None
+    verdict: Verdict
+    samples_ns: list[float]
+    median_ns: float | Unavailable
+    low_ns: float | Unavailable
+    high_ns: float | Unavailable
+    rate: Rate | Unavailable
+    cubin_sha256: list[Digest]
+
+
+class Best(Record, frozen=True, kw_only=True):
+    """The fastest variant of one precision."""
+
+    precision: str
+    entrant: str
+    median_ns: float
+
+
+class Speedup(Record, frozen=True, kw_only=True):
+    """Best time of the reference precision over best time of the lesser one, gated above 1."""
+
+    reference: str
+    lesser: str
+    ratio: float | Unavailable
+    verdict: Verdict
+
+
+class Sweep(Record, frozen=True, kw_only=True):
+    """All entrants at one size, sampled in interleaved rounds."""
+
+    size: str
+    dimensions: dict[str, Count]
+    flops: Count
+    bytes: Count
+    rows: list[Row]
+    rounds: list[Conditions]
+    best: list[Best]
+    speedups: list[Speedup]
+
+
+class Timing(Record, frozen=True, kw_only=True):
+    """Result of the `timing` stage."""
+
+    availability: Verdict
+    device: Device | None
+    sweeps: list[Sweep]
+
+
+# claims
+
+
+class Link(Record, frozen=True, kw_only=True):
+    """Where the evidence stands: artifact path, its sha256, and a JSON pointer into it."""
+
+    artifact: str
+    sha256: Digest
+    pointer: Pointer
+
+
+class Claim(Record, frozen=True, kw_only=True):
+    """What has, or has not, been shown of one variant at one tier on one target."""
+
+    kernel: str
+    variant: str
+    tier: Tier
+    target: str | None
+    sentence: str
+    outcome: Outcome
+    cause: Cause | None
+    reason: str
+    figures: dict[str, Number | str]
+    freshness: Literal["current", "stale"]
+    links: list[Link]
+
+
+class Status(Record, frozen=True, kw_only=True):
+    """The overall status and the one sentence that says it."""
+
+    overall: Overall
+    sentence: str
+    counts: dict[Outcome, Count]
+
+
+class Claims(Record, frozen=True, kw_only=True):
+    """Result of the `claims` stage."""
+
+    status: Status
+    claims: list[Claim]
+    source: Source
+
+
+# report
+
+
+class Report(Record, frozen=True, kw_only=True):
+    """Result of the `report` stage: what was rendered from which claims."""
+
+    status: Status
+    outputs: dict[str, Digest]
+
+
+# the envelope
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """What changes from run to run."""
+
+    started: Instant
+    duration_ns: Count
+    exit_code: int
+
+
+Result = TypeVar("Result")
+
+
+class Artifact(Record, Generic[Result], frozen=True, kw_only=True):
+    """The envelope of every record.
+
+    `materials` maps each file that was read to its sha256. `content_sha256` is the sha256 of this record's canonical
+    JSON without that one field, so that an edit by hand is noticed.
+    """
+
+    schema: str
+    stage: StageName
+    kernel: str | None
+    materials: dict[str, Digest]
+    command: list[str]
+    run: Run
+    result: Result
+    content_sha256: Digest = field(default="0" * 64)
+
+
+ARTIFACTS: dict[StageName, type[Artifact[Any]]] = {
+    "environment": Artifact[Environment],
+    "interpreter": Artifact[Interpreter],
+    "compile": Artifact[Compile],
+    "gate": Artifact[Gate],
+    "gpu": Artifact[Gpu],
+    "timing": Artifact[Timing],
+    "claims": Artifact[Claims],
+    "report": Artifact[Report],
+}
+"""The envelope with each stage's result: what a decoder expects."""
