@@ -1,6 +1,7 @@
 """The command line: `python -m assay <command> ...`."""
 
 import importlib
+import os
 import sys
 
 from assay.errors import AssayError
@@ -33,6 +34,8 @@ def main(argv: list[str]) -> int:
     if argv[0] not in COMMANDS:
         print(f"assay: expected one of {', '.join(COMMANDS)}, found {argv[0]!r}", file=sys.stderr)
         return 2
+    # NVML counts cards by bus, CUDA by speed unless told otherwise: an index shall mean one card in every stage.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     try:
         # Imported only now: some stages decide how Triton behaves before it is loaded.
         return int(importlib.import_module(f"assay.{argv[0]}").main(argv[1:]))

@@ -18,6 +18,7 @@ import msgspec
 import rfc8785
 
 from assay.errors import RecordError
+from assay.privacy import scrub
 from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Digest, Record, Run, StageName
 
 LARGEST_RECORD_BYTES = 64 * 2**20
@@ -212,6 +213,11 @@ def hash_materials(paths: Iterable[Path]) -> dict[str, Digest]:
     return {path.as_posix(): sha256_file(path) for path in sorted(paths)}
 
 
+def _named(path: Path) -> str:
+    """Return a material's name: as given inside the project; a path from elsewhere may name its owner."""
+    return scrub(path.as_posix()) if path.is_absolute() else path.as_posix()
+
+
 @dataclass
 class Session(Generic[R]):
     """One run of a stage: hashes its materials at the start and writes the artifact at the end.
@@ -227,11 +233,15 @@ class Session(Generic[R]):
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock_ns: int = field(default_factory=time.monotonic_ns)
 
-    def write(self, path: Path, result: R) -> Artifact[R]:
-        """Seal `result` in its envelope and write it; RecordError where a material changed meanwhile."""
+    def confirm(self) -> None:
+        """Hash every material again; RecordError where one changed since the session began."""
         for material, digest in self.materials.items():
             if sha256_file(material) != digest:
                 raise RecordError(f"{material}: changed while stage '{self.stage}' ran; run it again")
+
+    def write(self, path: Path, result: R) -> Artifact[R]:
+        """Seal `result` in its envelope and write it; RecordError where a material changed meanwhile."""
+        self.confirm()
         run = Run(
             started=self.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
             duration_ns=time.monotonic_ns() - self.clock_ns,
@@ -242,7 +252,7 @@ class Session(Generic[R]):
                 schema=schema_name(self.stage),
                 stage=self.stage,
                 kernel=self.kernel,
-                materials={p.as_posix(): d for p, d in sorted(self.materials.items())},
+                materials={_named(p): d for p, d in sorted(self.materials.items())},
                 command=self.command,
                 run=run,
                 result=result,

@@ -28,6 +28,24 @@ LARGEST_REPLY_BYTES = 32 * 2**20
 _PR_SET_PDEATHSIG = 1
 
 
+def interpreting_environment() -> dict[str, str]:
+    """Return an environment in which `@triton.jit` chooses the interpreter, which it does when it decorates.
+
+    One thread for each child: products split over threads round otherwise, and results would depend on the core count.
+    """
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **single, "TRITON_INTERPRET": "1"}
+
+
+def compiling_environment(cache: str) -> dict[str, str]:
+    """Return an environment that compiles afresh, and without line information, which would hold this checkout's path.
+
+    Both decide the binary's digest, so every stage that compares digests must use this one.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    return {**kept, "TRITON_CACHE_DIR": cache, "TRITON_DISABLE_LINE_INFO": "1"}
+
+
 @dataclass(frozen=True)
 class Fault:
     """Why there is no answer: the child raised (`kind` is the exception's type), crashed or ran out of time."""

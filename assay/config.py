@@ -23,13 +23,19 @@ class GateSettings(Record, frozen=True, kw_only=True):
 
 
 class InterpreterSettings(Record, frozen=True, kw_only=True):
-    """`limit_s`: seconds one case of one variant may take before it is recorded as a timeout."""
+    """`limit_s`: seconds one case of one variant may take before it is recorded as a timeout.
+
+    `workers`: child processes at a time; 0 means one for each usable core.
+    """
 
     limit_s: Seconds = 120.0
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
 
 
 class CompileSettings(Record, frozen=True, kw_only=True):
-    """`limit_s`: seconds one compilation may take. `workers`: compilers at a time; 0 means one a usable core."""
+    """`limit_s`: seconds one compilation may take. `workers`: compilers at a time; 0 means one for each
+    usable core.
+    """
 
     limit_s: Seconds = 300.0
     workers: Annotated[int, Meta(ge=0, le=256)] = 0
@@ -44,15 +50,17 @@ class GpuSettings(Record, frozen=True, kw_only=True):
 class TimingSettings(Record, frozen=True, kw_only=True):
     """How long and how often to sample.
 
-    `rounds`: samples of every entrant, taken in interleaved rounds. `repeats`: launches whose median makes one sample.
-    `warmup`: untimed launches of every entrant. `flush_mebibytes`: written before each launch to empty the L2 cache.
-    `limit_s`: seconds that one sweep may take.
+    `rounds`: samples of every entrant, taken in interleaved rounds; an interval of the median needs six. `repeats`:
+    launches whose median makes one sample. `warmup`: untimed launches of every entrant. `flush_mebibytes`: written
+    before each launch to empty the L2 cache. `prepare_limit_s`: seconds that loading the kernel file, or compiling and
+    warming up one entrant, may take. `limit_s`: seconds after which no further round of a size is started.
     """
 
-    rounds: Annotated[int, Meta(ge=5, le=100000)] = 100
+    rounds: Annotated[int, Meta(ge=6, le=100000)] = 100
     repeats: Annotated[int, Meta(ge=1, le=1000)] = 3
     warmup: Annotated[int, Meta(ge=1, le=1000)] = 5
     flush_mebibytes: Annotated[int, Meta(ge=0, le=4096)] = 256
+    prepare_limit_s: Seconds = 300.0
     limit_s: Seconds = 600.0
 
 

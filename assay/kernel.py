@@ -151,7 +151,7 @@ class Kernel:
     inputs: Callable[[Size, torch.Generator], dict[str, torch.Tensor]]
     outputs: Callable[[Tensors], dict[str, Output]]
     oracle: Callable[[Tensors], dict[str, torch.Tensor]]
-    launch: Callable[[Tensors, Tensors, Variant], None]
+    launch: Callable[[Tensors, Tensors, Variant], Any]
     variants: Sequence[Variant]
     cases: Sequence[Case]
     bound: Bound
@@ -206,7 +206,8 @@ def load(path: Path) -> Kernel:
         raise KernelError(f"{path}: expected the name {path.stem!r}, as the file's, found {kernel.name!r}")
     if not kernel.variants or not kernel.cases:
         raise KernelError(f"{path}: expected at least one variant and one case")
-    names = [v.id for v in kernel.variants], [c.name for c in (*kernel.cases, *kernel.timed)]
+    entrants = [*(v.id for v in kernel.variants), *(p.name for p in kernel.peers)]
+    names = entrants, [c.name for c in (*kernel.cases, *kernel.timed)]
     if twice := _repeated(names[0]) | _repeated(names[1]):
         raise KernelError(f"{path}: declared twice: {', '.join(sorted(twice))}")
     return kernel

@@ -1,18 +1,30 @@
-"""Keeps the machine's owner out of the evidence: home paths, user and host names, raw serials."""
+"""Keeps the machine's owner out of the evidence: home paths, user and host names, credentials, raw serials."""
 
+import contextlib
 import getpass
 import hmac
 import os
+import pwd
 import re
 import secrets
 import socket
+import tempfile
+import unicodedata
 from functools import cache
 from pathlib import Path
 
 from assay.record import Unavailable
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+SALT_BYTES = 32
+
+# CSI sequences, and OSC sequences (window titles, links) with either of their two endings.
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_UNUSUAL = re.compile(r"[^ -~\t\n]")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
+_PACKAGES = re.compile(r"[^\s:;,'\"()]*/(?:site|dist)-packages/")
+_HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s:;,'\"]+")
+# A whole UUID, or the prefix of one that CUDA_VISIBLE_DEVICES accepts.
+_SERIAL = re.compile(r"\b(?:GPU|MIG)-(?:GPU-)?(?=[a-f-]*\d)[0-9a-f][0-9a-f-]{3,}(?![\w-])", re.IGNORECASE)
 
 
 def _salt_file() -> Path:
@@ -20,17 +32,35 @@ def _salt_file() -> Path:
     return Path(state) / "assay" / "salt"
 
 
+def _make_salt(path: Path) -> None:
+    """Make the salt under another name first: a process that starts beside this one reads a whole salt or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(secrets.token_bytes(SALT_BYTES))
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(beside)
+    finally:
+        Path(beside).unlink()
+
+
 @cache
 def _salt() -> bytes | Unavailable:
-    path = _salt_file()
     try:
+        path = _salt_file()
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                stream.write(secrets.token_bytes(32))
-        return path.read_bytes()
+            _make_salt(path)
+        salt = path.read_bytes()
     except OSError as error:
         return Unavailable(reason=f"no place for this machine's salt ({error.strerror})")
+    except RuntimeError:
+        return Unavailable(reason="no place for this machine's salt (the user has no home; set XDG_STATE_HOME)")
+    if len(salt) != SALT_BYTES:
+        return Unavailable(
+            reason=f"this machine's salt has {len(salt)} bytes where {SALT_BYTES} were written; delete it"
+        )
+    return salt
 
 
 def salted(identity: str) -> str | Unavailable:
@@ -39,25 +69,65 @@ def salted(identity: str) -> str | Unavailable:
     The salt is made once and stays on the machine; without a place to keep it there is no hash, and the reason.
     """
     salt = _salt()
-    return salt if isinstance(salt, Unavailable) else hmac.new(salt, identity.encode(), "sha256").hexdigest()
+    if isinstance(salt, Unavailable):
+        return salt
+    return hmac.new(salt, identity.encode("utf-8", "surrogateescape"), "sha256").hexdigest()
+
+
+def _serial(match: re.Match[str]) -> str:
+    kind, digest = match[0][:3].upper(), salted(match[0])
+    return f"{kind}-<{digest[:16] if isinstance(digest, str) else 'hidden'}>"
+
+
+def _homes() -> set[str]:
+    """Return this user's home as the environment and as the password file have it: sudo and containers differ."""
+    homes = {os.environ.get("HOME", "")}
+    with contextlib.suppress(KeyError):
+        homes.add(pwd.getpwuid(os.getuid()).pw_dir)
+    return {home.rstrip("/") for home in homes}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 @cache
-def _replacements() -> tuple[tuple[str, str], ...]:
-    pairs = [(str(Path.cwd()), "."), (str(Path.home()), "~"), (socket.gethostname(), "<host>")]
-    try:
-        pairs.append((f"/{getpass.getuser()}/", "/<user>/"))
-    except (OSError, KeyError):
-        pass
-    return tuple((found, put) for found, put in pairs if len(found) > 3)
+def _replacements(folder: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return what names this machine, each with what stands for it: longest paths first, then names as whole words."""
+    paths = [(path, "~") for path in _homes()]
+    host = socket.gethostname()
+    names = [(name, "<host>") for name in (host, host.split(".")[0]) if name != "localhost"]
+    pairs = [(folder, "."), *sorted(paths, key=lambda pair: -len(pair[0]))]
+    rules = [(rf"(?<![\w.-]){re.escape(found)}(?![\w-])", put) for found, put in pairs if len(found) > 1]
+    rules += [(rf"(?<![\w-]){re.escape(found)}(?![\w-])", put) for found, put in names if len(found) > 1]
+    user = re.escape(_user())
+    # Only where a path or an address names the user: 'root' and 'runner' are also words.
+    rules += [(rf"(?<=/){user}(?=/|$|[\s:;,'\"])|(?<![\w.-]){user}(?=@)", "<user>")] if user else []
+    return tuple((re.compile(found), put) for found, put in rules)
+
+
+def _shown(match: re.Match[str]) -> str:
+    """Replace controls, invisible and bidirectional characters, and surrogates, which UTF-8 cannot carry."""
+    return "\ufffd" if unicodedata.category(match[0]) in ("Cc", "Cf", "Cs") else match[0]
+
+
+def printable(text: str) -> str:
+    """Return text without terminal escapes, control, invisible or bidi characters; line ends and tabs stay."""
+    return _UNUSUAL.sub(_shown, _ANSI.sub("", text))
 
 
 def scrub(text: str) -> str:
-    """Return text fit to publish: no terminal escapes, control or bidi characters, home path, user or host name."""
-    text = _CONTROL.sub("\ufffd", _ANSI.sub("", text))
-    for found, put in _replacements():
-        text = text.replace(found, put)
-    return re.sub(r"\S*/(site|dist)-packages/", "", text)
+    """Return text fit to publish: no terminal escapes, control, invisible or bidi characters, home path, user name in a
+    path, host name, credentials in an address, or serial of a GPU; folders of installed packages are cut off.
+    """
+    text = printable(text)
+    text = _PACKAGES.sub("", _CREDENTIALS.sub("", text))
+    for found, put in _replacements(str(Path.cwd())):
+        text = found.sub(put, text)
+    return _SERIAL.sub(_serial, _HOME.sub("~", text))
 
 
 def one_line(text: str, limit: int = 400) -> str:

@@ -4,6 +4,7 @@ A record says what a stage found. Absence is a value with a reason (`Unavailable
 empty string. Units stand in the field names. Decoding and encoding live in `assay.artifact`.
 """
 
+import math
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct, field
@@ -75,6 +76,18 @@ class NonFinite(Record, frozen=True, kw_only=True):
 Number = float | NonFinite
 
 
+def number(value: float) -> Number:
+    """Return a float that JSON can carry, or the typed name of one that it cannot."""
+    if math.isfinite(value):
+        return value
+    return NonFinite(nonfinite="nan" if math.isnan(value) else "inf" if value > 0 else "-inf")
+
+
+def as_float(value: Number) -> float:
+    """Return the float that `number` was given."""
+    return float(value.nonfinite) if isinstance(value, NonFinite) else value
+
+
 class Verdict(Record, frozen=True, kw_only=True):
     """An outcome, its cause from the closed list (None where it passed) and the reason in one sentence."""
 
@@ -115,7 +128,7 @@ class Driver(Record, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
 class Cpu(Record, frozen=True, kw_only=True):
     model: str | Unavailable
     architecture: str
-    logical_cores: Count
+    logical_cores: Count | Unavailable
     memory_bytes: Count | Unavailable
 
 
@@ -143,10 +156,15 @@ class Source(Record, frozen=True, kw_only=True):
 
 
 class Environment(Record, frozen=True, kw_only=True):
-    """Everything about the machine and its software that stays the same between two runs."""
+    """Everything about the machine and its software that stays the same between two runs.
+
+    `devices` stand in CUDA's order: first the visible ones as CUDA numbers them, then the hidden. `unidentified`: one
+    reason for each device that the driver lists and whose name or compute capability it does not tell.
+    """
 
     driver: Driver | Unavailable
     devices: list[Device] | Unavailable
+    unidentified: list[Unavailable] = field(default_factory=list)
     cpu: Cpu
     system: System
     python: Python
@@ -276,17 +294,21 @@ class Instructions(Record, frozen=True, kw_only=True):
 
 
 class Binary(Record, frozen=True, kw_only=True):
-    """One compiled function. `shared_bytes` includes dynamic shared memory; limits are per block."""
+    """One compiled function. `shared_bytes` includes dynamic shared memory; limits are per block.
+
+    Spilled registers show as local memory accesses: `STL` and `LDL` in NVIDIA's machine code.
+    """
 
     function: str
     ptx_sha256: Digest
     cubin_sha256: Digest
     registers: Count
     stack_bytes: Count
-    spill_store_instructions: Count
-    spill_load_instructions: Count
+    local_store_instructions: Count
+    local_load_instructions: Count
     shared_bytes: Count
     shared_limit_bytes: Count
+    tensor_memory_columns: Count
     instructions: Instructions
 
 

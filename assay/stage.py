@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from assay.artifact import exclusive, open_session, read
-from assay.config import Settings, decode_stage_settings, load_settings, stage_settings
+from assay.config import READS, Settings, decode_stage_settings, load_settings, stage_settings
 from assay.errors import UsageError
 from assay.privacy import scrub
-from assay.record import Artifact, Record, StageName
+from assay.record import ARTIFACTS, Artifact, Record, StageName
 from assay.sources import modules
 
 RESULTS_FOLDER = Path("results")
@@ -26,6 +26,7 @@ class Job:
     records: dict[StageName, Path]
     out: Path
     command: list[str]
+    evidence: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str | None:
@@ -44,14 +45,27 @@ class Job:
     def materials(self) -> list[Path]:
         """Every file whose content decides the result."""
         kernel = [] if self.kernel is None else [self.kernel]
-        return [*modules(self.stage), *kernel, *self.records.values()]
+        return [*modules(self.stage), *kernel, *self.records.values(), *self.evidence]
 
 
-def parser(stage: StageName, needs: Sequence[StageName], per_kernel: bool) -> argparse.ArgumentParser:
-    """Return the options that every stage has, one for each earlier record that it needs."""
+def parser(
+    stage: StageName, needs: Sequence[StageName], per_kernel: bool, all_evidence: bool = False
+) -> argparse.ArgumentParser:
+    """Return the options that every stage has, one for each earlier record that it needs.
+
+    `all_evidence` adds `--record`, for a stage that reads the records of every kernel.
+    """
     options = argparse.ArgumentParser(prog=f"python -m assay {stage}", description=f"Run the stage '{stage}' alone.")
     if per_kernel:
         options.add_argument("--kernel", type=Path, required=True, help="the kernel file, such as kernels/matmul.py")
+    if all_evidence:
+        options.add_argument(
+            "--record",
+            type=Path,
+            action="append",
+            metavar="PATH",
+            help="a record, in a file named after its stage; once for each (default: every one under results/)",
+        )
     for need in needs:
         options.add_argument(f"--{need}", type=Path, help=f"the record of stage '{need}' (default: under results/)")
     options.add_argument(
@@ -68,6 +82,21 @@ def record_path(stage: StageName, kernel: str | None) -> Path:
     return RESULTS_FOLDER / f"{stage}.json" if whole or kernel is None else RESULTS_FOLDER / kernel / f"{stage}.json"
 
 
+def stage_of(path: Path) -> StageName:
+    """Return the stage that a record's file is named after; UsageError where there is none of that name."""
+    for stage in ARTIFACTS:
+        if path.name == f"{stage}.json":
+            return stage
+    raise UsageError(f"--record: expected a file named after its stage, such as results/gate.json, found {path}")
+
+
+def evidence_files() -> list[Path]:
+    """Return the evidence under results/: every record but the claims and the report, which are derived from it."""
+    stages = [stage for stage in ARTIFACTS if stage not in ("claims", "report")]
+    patterns = [pattern for stage in stages for pattern in (f"{stage}.json", f"*/{stage}.json")]
+    return sorted(path for pattern in patterns for path in RESULTS_FOLDER.glob(pattern))
+
+
 def read_settings(chosen: argparse.Namespace) -> Settings:
     """Return the settings given on the command line, or those of the configuration file."""
     return load_settings(chosen.config) if chosen.settings is None else decode_stage_settings(chosen.settings)
@@ -79,13 +108,20 @@ def job_of(stage: StageName, needs: Sequence[StageName], chosen: argparse.Namesp
     if kernel is not None and not kernel.is_file():
         raise UsageError(f"--kernel: expected a kernel file such as kernels/matmul.py, found no file {kernel}")
     name = None if kernel is None else kernel.stem
-    settings = read_settings(chosen)
+    # A stage that reads no settings runs without a configuration file.
+    settings = read_settings(chosen) if READS[stage] else Settings()
     records = {need: getattr(chosen, need) or record_path(need, name) for need in needs}
     out = chosen.out or record_path(stage, name)
-    given = [("--kernel", kernel), *((f"--{need}", path) for need, path in records.items())]
+    evidence = tuple((chosen.record or evidence_files()) if "record" in chosen else ())
+    given = [
+        ("--kernel", kernel),
+        *(("--record", path) for path in evidence),
+        *((f"--{need}", path) for need, path in records.items()),
+    ]
     options = [word for option, value in given if value is not None for word in (option, scrub(str(value)))]
     settled = ["--settings", stage_settings(settings, stage), "--out", scrub(str(out))]
-    return Job(stage, kernel, settings, records, out, ["python", "-m", "assay", stage, *options, *settled])
+    command = ["python", "-m", "assay", stage, *options, *settled]
+    return Job(stage, kernel, settings, records, out, command, evidence)
 
 
 def run(
@@ -94,9 +130,11 @@ def run(
     find: Callable[[Job], Record],
     needs: Sequence[StageName] = (),
     per_kernel: bool = True,
+    *,
+    all_evidence: bool = False,
 ) -> int:
     """Parse the options, find the result and write its artifact. Returns the exit code 0."""
-    job = job_of(stage, needs, parser(stage, needs, per_kernel).parse_args(argv))
+    job = job_of(stage, needs, parser(stage, needs, per_kernel, all_evidence).parse_args(argv))
     with exclusive(job.out):
         session = open_session(stage, job.name, job.materials(), job.command)
         session.write(job.out, find(job))

@@ -1,0 +1,59 @@
+# make report   makes .venv and runs `snakemake --cores 1 report`
+# make test     makes .venv and runs every check and test
+# make wheelhouse PYTHON=3.12   collects what a GPU node without a network needs
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: report check test wheelhouse
+
+# The Python that .venv is made with: CPython 3.11 or newer.
+BASE_PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# The node that the wheelhouse is for.
+PYTHON := 3.12
+MACHINE := x86_64
+WHEELHOUSE := wheelhouse
+TAGS := manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014 manylinux_2_5 manylinux1
+# A node has these already: torch, triton and what torch brings along for itself.
+ON_THE_NODE := torch|triton|filelock|fsspec|mpmath|networkx|setuptools|sympy
+# Of these there is no wheel to download; they are pure Python, so one built here serves anywhere.
+WITHOUT_WHEEL := connection-pool
+
+report check: .venv/run.done
+	$(BIN)/snakemake --cores 1 $@
+
+test: .venv/test.done
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/python -m pytest
+
+# Made afresh, so that nothing stays of an earlier lock or of an installation that was broken off.
+.venv/run.done: envs/run.txt
+	@$(BASE_PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"$(BASE_PYTHON) is Python {v[0]}.{v[1]}, where 3.11 or newer is needed: make ... BASE_PYTHON=python3.12")'
+	$(BASE_PYTHON) -m venv --clear .venv
+	$(PIP) install --requirement envs/run.txt
+	@touch $@
+
+.venv/test.done: envs/test.txt .venv/run.done
+	$(PIP) install --requirement envs/test.txt
+	@touch $@
+
+# Filled beside and renamed, so that a wheelhouse is complete.
+wheelhouse: PART := $(WHEELHOUSE).part
+wheelhouse: .venv/run.done
+	rm -rf $(WHEELHOUSE) $(PART)
+	mkdir $(PART)
+	grep -E '^($(WITHOUT_WHEEL))==' envs/run.txt > $(PART)/build.txt
+	grep -Ev '^(#|($(ON_THE_NODE)|$(WITHOUT_WHEEL))==)' envs/run.txt > $(PART)/download.txt
+	$(PIP) wheel --no-deps --wheel-dir $(PART) --requirement $(PART)/build.txt
+	$(PIP) download --no-deps --only-binary=:all: --implementation cp --python-version $(PYTHON) \
+	  $(TAGS:%=--platform %_$(MACHINE)) --dest $(PART) --requirement $(PART)/download.txt
+	rm $(PART)/build.txt $(PART)/download.txt
+	mv $(PART) $(WHEELHOUSE)
+	@du -sh $(WHEELHOUSE)

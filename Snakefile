@@ -1,0 +1,62 @@
+# Assay: from kernel files to a report. `snakemake --cores 1 report` runs it; `-R timing` behind it repeats a stage.
+import shlex
+import sys
+
+from assay.config import stage_settings
+from assay.environment import fingerprint
+from assay.sources import modules
+from assay.workflow import only_run, plan
+
+
+configfile: "config.yaml"
+
+
+SETTINGS, KERNELS, EVIDENCE = plan(config)
+FINGERPRINT = fingerprint()
+PYTHON = shlex.quote(sys.executable)
+
+
+wildcard_constraints:
+    kernel="|".join(KERNELS),
+
+
+localrules:
+    report,
+    check,
+
+
+# Every record is asked for by name, so that one that was deleted is made again though the report outlived it.
+rule report:
+    input:
+        "results/report.html",
+        "results/report.md",
+        "results/claims.json",
+        EVIDENCE,
+
+
+rule check:
+    input:
+        rules.report.input,
+    shell:
+        "{PYTHON} -m assay check"
+
+
+include: "rules/environment.smk"
+include: "rules/interpreter.smk"
+include: "rules/compile.smk"
+include: "rules/gate.smk"
+include: "rules/gpu.smk"
+include: "rules/timing.smk"
+include: "rules/claims.smk"
+include: "rules/report.smk"
+
+
+onstart:
+    workflow.run_lock = only_run()
+
+
+# Snakemake notes a failed job as made from the present sources and settings, even where it puts the earlier record
+# back. Noted as unfinished instead, it runs again next time.
+onerror:
+    for job in workflow.dag.needrun_jobs():
+        workflow.persistence.started(job)

@@ -1,0 +1,86 @@
+"""Compiles a kernel's own launch for a target without a GPU: the child `python -m assay.codegen KERNEL`."""
+
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+import triton
+
+from assay.artifact import sha256_bytes
+from assay.child import Answer, serve
+from assay.instructions import count_ptx, count_sass, resource_usage
+from assay.kernel import Case, Kernel, load
+from assay.launches import binary_of, use_target, watch
+from assay.record import Binary, Instructions
+from assay.targets import TARGETS, Target
+
+
+def _disassembler() -> Path:
+    return Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+
+def _dump(cubin: Path, what: str) -> str:
+    done = subprocess.run([_disassembler(), what, cubin], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@lru_cache(maxsize=64)
+def _disassemble(cubin: bytes) -> tuple[int, int, dict[str, int]]:
+    """Return registers, stack bytes and SASS counts. Cached: several variants can compile to one binary."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as stream:
+        stream.write(cubin)
+        stream.flush()
+        registers, stack = resource_usage(_dump(Path(stream.name), "--dump-resource-usage"))
+        return registers, stack, count_sass(_dump(Path(stream.name), "--dump-sass"))
+
+
+def inspect(kernel: Any, target: Target) -> Binary:
+    """Read what the compiled kernel needs and which instructions it uses."""
+    cubin, ptx = binary_of(kernel), str(kernel.asm["ptx"])
+    registers, stack, sass = _disassemble(cubin)
+    return Binary(
+        function=str(kernel.metadata.name),
+        ptx_sha256=sha256_bytes(ptx.encode()),
+        cubin_sha256=sha256_bytes(cubin),
+        registers=registers,
+        stack_bytes=stack,
+        local_store_instructions=sass.get("stl", 0),
+        local_load_instructions=sass.get("ldl", 0),
+        shared_bytes=int(kernel.metadata.shared),
+        shared_limit_bytes=target.shared_limit_bytes,
+        tensor_memory_columns=int(getattr(kernel.metadata, "tmem_size", 0) or 0),
+        instructions=Instructions(ptx=count_ptx(ptx), sass=sass),
+    )
+
+
+class Worker:
+    """Answers `describe` and `build` requests; the kernel file is imported at the first one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kernel: Kernel | None = None
+
+    def answer(self, request: Answer) -> Answer:
+        """`describe` returns the declaration; `build` the binaries of one variant for one target."""
+        self._kernel = self._kernel or load(self._path)
+        if request["do"] == "describe":
+            return {"declaration": msgspec.to_builtins(self._kernel.declaration())}
+        target = TARGETS[request["target"]]
+        use_target(target.backend, target.architecture, target.warp_size)
+        with watch(compile_only=True) as launches:
+            self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
+        return {"binaries": [msgspec.to_builtins(inspect(kernel, target)) for kernel in launches.compiled]}
+
+    def _launch(self, kernel: Kernel, variant: str, case: Case) -> None:
+        values = kernel.inputs(case.size, torch.Generator().manual_seed(0))
+        outputs = {name: torch.empty(o.shape, dtype=o.dtype) for name, o in kernel.outputs(values).items()}
+        kernel.launch(values, outputs, kernel.variant(variant))
+
+
+if __name__ == "__main__":
+    serve(Worker(Path(sys.argv[1])).answer)

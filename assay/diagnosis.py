@@ -1,0 +1,41 @@
+"""Turns a fault of a child process into a verdict: what kind of failure it is, or why the question does not apply."""
+
+import re
+
+from assay.child import Fault
+from assay.record import Cause, Verdict
+
+NAMED_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+"""Triton's values of `input_precision`. Where one is refused, the tier lacks it; any other is the kernel's fault."""
+
+_REFUSED_DTYPE = re.compile(
+    r"type \S+ not supported in this architecture|Unsupported (conversion|dtype)", re.IGNORECASE
+)
+
+_KINDS: dict[str, Cause] = {
+    "CompilationError": "compile-error",
+    "CompileTimeAssertionFailure": "compile-error",
+    "PTXASError": "compile-error",
+    "KernelError": "declaration",
+}
+
+
+def _refuses_precision(fault: Fault, precision: str) -> bool:
+    return precision in NAMED_PRECISIONS and "input_precision" in fault.reason and precision in fault.reason
+
+
+def diagnose(fault: Fault, precision: str) -> Verdict:
+    """Classify the fault of a variant: `inapplicable` where the tier cannot run it by design, else `failed`."""
+    if fault.kind == "OutOfResources":
+        return Verdict(outcome="inapplicable", cause="does-not-fit", reason=fault.reason)
+    if _refuses_precision(fault, precision):
+        return Verdict(outcome="inapplicable", cause="unsupported-precision", reason=fault.reason)
+    if _REFUSED_DTYPE.search(fault.reason):
+        return Verdict(outcome="inapplicable", cause="unsupported-dtype", reason=fault.reason)
+    return Verdict(outcome="failed", cause=_KINDS.get(fault.kind, fault.cause), reason=fault.reason)
+
+
+def diagnose_loading(fault: Fault) -> Verdict:
+    """Classify the fault of importing a kernel file."""
+    cause: Cause = _KINDS.get(fault.kind, "import-error" if fault.cause == "exception" else fault.cause)
+    return Verdict(outcome="failed", cause=cause, reason=fault.reason)

@@ -1,0 +1,198 @@
+"""Stage `gate`: may kernels run here?
+
+Two faces. `python -m assay gate` is the gate itself: exit 0 where torch can use a device that is new enough, 1 with one
+sentence otherwise. With a stage's options it runs that command and records whether its answer is what the captured
+device calls for.
+"""
+
+import argparse
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from assay import stage
+from assay.config import GateSettings
+from assay.privacy import one_line
+from assay.record import Cause, Environment, Gate, Outcome, Unavailable, Verdict
+from assay.situation import Seen, Situation, look
+from assay.targets import parse_capability
+
+LIMIT_S = 300
+"""The gate imports torch and starts CUDA: seconds as a rule, a minute or two from a cold network disk."""
+
+HINT = "TRITON_INTERPRET=1 (stage 'interpreter') checks correctness on the CPU"
+_STAGE_OPTIONS = ("--out", "--environment", "--settings", "--config")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Exit code and sentence."""
+
+    exit_code: int
+    message: str
+
+
+def _refusal(reason: str) -> Decision:
+    return Decision(1, f"{reason}; {HINT}")
+
+
+def _too_old(devices: tuple[Seen, ...], minimum: tuple[int, int], needed: str) -> Decision:
+    """Refuse the first device, which is the one that kernels would run on, and name another that would do."""
+    reason = f"{devices[0].name} is {_dotted(devices[0].capability)}; {needed}"
+    for index, device in enumerate(devices):
+        if device.capability >= minimum:
+            return _refusal(f"{reason}; device {index}, {device.name}, would do: select it with CUDA_VISIBLE_DEVICES")
+    return _refusal(reason)
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return f"{capability[0]}.{capability[1]}"
+
+
+def decide(situation: Situation, minimum: tuple[int, int]) -> Decision:
+    """Return 0 where the first device is new enough and works, else 1 and the first thing that is missing."""
+    needed = f"{_dotted(minimum)} or newer is needed"
+    if isinstance(situation.driver, Unavailable):
+        return _refusal(f"no NVIDIA driver: {situation.driver.reason}; a device of capability {needed}")
+    if situation.driver == 0:
+        hidden = "" if situation.setting is None else f" under CUDA_VISIBLE_DEVICES={one_line(situation.setting)!r}"
+        return _refusal(f"the NVIDIA driver shows no device{hidden}; a device of capability {needed}")
+    if isinstance(situation.torch, Unavailable):
+        return _refusal(f"a device is here, but {situation.torch.reason}")
+    if not situation.torch:
+        return _refusal("a device is here, but torch sees none")
+    first = situation.torch[0]
+    if not first.capability >= minimum:
+        return _too_old(situation.torch, minimum, needed)
+    if situation.fault is not None:
+        return _refusal(f"{first.name} is {_dotted(first.capability)}, but torch cannot use it: {situation.fault}")
+    return Decision(0, f"{first.name} is {_dotted(first.capability)}; {needed}: usable")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the captured environment calls for; `cause`: why device tiers cannot run there."""
+
+    exit_code: int
+    sentence: str
+    cause: Cause | None = None
+
+
+def expectation(environment: Environment, minimum: str) -> Expectation:
+    """Derive the exit code from the captured environment alone."""
+    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
+    first = next((device for device in devices if device.visible), None)
+    if isinstance(environment.driver, Unavailable):
+        return Expectation(1, f"exit 1: {environment.driver.reason}", "no-driver")
+    if first is None:
+        hidden = f"; of {len(devices)} devices none is visible" if devices else ""
+        return Expectation(1, f"exit 1: the driver is here and there is no device for CUDA{hidden}", "no-device")
+    if isinstance(environment.torch_cuda, Unavailable):
+        return Expectation(1, f"exit 1: {first.name} is here, but {environment.torch_cuda.reason}", "no-device")
+    has = f"{first.name} is {first.compute_capability}, and {minimum} or newer is needed"
+    if not parse_capability(first.compute_capability) >= parse_capability(minimum):
+        return Expectation(1, f"exit 1: {has}", "capability")
+    return Expectation(0, f"exit 0: {has}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the command did. `exit_code` is negative for a signal; `late`: it was ended at the time limit."""
+
+    exit_code: int
+    output: str
+    errors: str
+    late: bool = False
+
+
+def message_of(answer: Answer) -> str:
+    """Return the sentence of an answer on one line: the last, since libraries may print before it."""
+    lines = (answer.output if answer.exit_code == 0 else answer.errors).strip().splitlines()
+    return one_line(lines[-1]) if lines else ""
+
+
+def breakdown(answer: Answer) -> Verdict | None:
+    """Return the failed verdict of a gate that gave no answer at all; None where it answered."""
+    if answer.late:
+        return Verdict(outcome="failed", cause="timeout", reason=f"the gate gave no answer within {LIMIT_S} s")
+    said = message_of(answer)
+    how = f"exit code {answer.exit_code}" if answer.exit_code >= 0 else f"signal {-answer.exit_code}"
+    if answer.exit_code in (0, 1) and "Traceback (most recent call last)" not in answer.errors and said:
+        return None
+    return Verdict(outcome="failed", cause="crash", reason=f"the gate ended with {how}: {said or 'it said nothing'}")
+
+
+def verdict_of(answer: Answer, expected: Expectation) -> Verdict:
+    """Return whether the gate itself did what it is for: a refusal that is called for is a pass."""
+    if broken := breakdown(answer):
+        return broken
+    if answer.exit_code != expected.exit_code:
+        reason = f"exit {answer.exit_code} where the captured environment calls for {expected.sentence}"
+        return Verdict(outcome="failed", cause="gate-disagrees", reason=reason)
+    return Verdict(outcome="passed", reason=f"the captured environment calls for {expected.sentence}")
+
+
+def protects(answer: Answer, expected: Expectation) -> Verdict:
+    """Return what follows for the tiers behind the gate."""
+    if broken := breakdown(answer):
+        return Verdict(outcome="untested", cause=broken.cause, reason=broken.reason)
+    if answer.exit_code == 0:
+        return Verdict(outcome="passed", reason=message_of(answer))
+    outcome: Outcome = "inapplicable" if expected.cause == "capability" else "untested"
+    return Verdict(outcome=outcome, cause=expected.cause or "no-device", reason=message_of(answer))
+
+
+def _ask(arguments: list[str]) -> Answer:
+    command = [sys.executable, "-m", "assay", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return Answer(-signal.SIGKILL, "", "", late=True)
+    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def capture(job: stage.Job) -> Gate:
+    """Run the real command and set its answer against the captured environment."""
+    minimum = job.settings.gate.minimum_capability
+    expected = expectation(job.read("environment").result, minimum)
+    arguments = ["gate", "--minimum-capability", minimum]
+    answer = _ask(arguments)
+    return Gate(
+        argv=["python", "-m", "assay", *arguments],
+        exit_code=answer.exit_code,
+        message=message_of(answer),
+        expected_exit_code=expected.exit_code,
+        expectation=expected.sentence,
+        verdict=verdict_of(answer, expected),
+        protects=protects(answer, expected),
+    )
+
+
+def _capability(text: str) -> tuple[int, int]:
+    if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}", text):
+        raise argparse.ArgumentTypeError(f"expected a compute capability such as 8.0, found {text!r}")
+    return parse_capability(text)
+
+
+def _answer(argv: list[str]) -> int:
+    options = argparse.ArgumentParser(
+        prog="python -m assay gate",
+        description="Exit 0 where torch can use a device that is new enough, else 1 with the reason.",
+        epilog=f"With {', '.join(_STAGE_OPTIONS)} it is the stage 'gate', which runs this command and records it.",
+    )
+    default = GateSettings().minimum_capability
+    options.add_argument(
+        "--minimum-capability", type=_capability, default=default, help="the oldest that will do (default: %(default)s)"
+    )
+    decision = decide(look(), options.parse_args(argv).minimum_capability)
+    print(decision.message, file=sys.stderr if decision.exit_code else sys.stdout)
+    return decision.exit_code
+
+
+def main(argv: list[str]) -> int:
+    """Be the gate, or with a stage's options the stage that writes `Gate`."""
+    if any(word.partition("=")[0] in _STAGE_OPTIONS for word in argv):
+        return stage.run("gate", argv, capture, needs=("environment",), per_kernel=False)
+    return _answer(argv)

@@ -1,0 +1,71 @@
+"""Counts the instructions that say how a kernel multiplies: pure functions over PTX and disassembly."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+_PTX_OPCODE = re.compile(r"^\s*(?:\{\s*)?(?:@!?%\w+\s+)?([a-z][\w.:]+)[\s;]", re.MULTILINE)
+_SASS_OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]+)", re.MULTILINE)
+
+_MATRIX_PTX = {"mma.sync": "mma", "wgmma.mma_async": "wgmma", "tcgen05.mma": "tcgen05"}
+_MATRIX_SASS = ("HMMA", "HGMMA", "IMMA", "QMMA", "QGMMA", "DMMA", "OMMA", "UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA")
+_FUSED_SASS = ("FFMA", "FFMA2", "HFMA2", "DFMA", "STL", "LDL")
+# In this order: `tf32` would also be found by `f32`, and accumulators are f32 throughout.
+_OPERANDS = ("tf32", "bf16", "e4m3", "e5m2", "f8f6f4", "s8", "u8", "i8", "f64", "f16")
+
+
+def _operand(opcode: str) -> str:
+    parts = re.split(r"[.:]+", opcode.lower())
+    return next((operand for operand in _OPERANDS if operand in parts), "other")
+
+
+def count_ptx(ptx: str) -> dict[str, int]:
+    """Count matrix instructions by kind and operand type (`wgmma.tf32`) and fused multiply-adds (`fma.f32`)."""
+    counts: Counter[str] = Counter()
+    for opcode in _PTX_OPCODE.findall(ptx):
+        kind = next((name for prefix, name in _MATRIX_PTX.items() if opcode.startswith(prefix)), None)
+        if kind is not None:
+            counts[f"{kind}.{_operand(opcode)}"] += 1
+        elif opcode.startswith("fma.rn"):
+            counts[f"fma.{opcode.split('.')[-1]}"] += 1
+    return dict(sorted(counts.items()))
+
+
+def count_sass(sass: str) -> dict[str, int]:
+    """Count matrix instructions (`hgmma.tf32`), fused multiply-adds (`ffma`) and local memory accesses (`stl`)."""
+    counts: Counter[str] = Counter()
+    for opcode in _SASS_OPCODE.findall(sass):
+        root = opcode.split(".")[0]
+        if root in _MATRIX_SASS:
+            counts[f"{root.lower()}.{_operand(opcode)}"] += 1
+        elif root in _FUSED_SASS:
+            counts[root.lower()] += 1
+    return dict(sorted(counts.items()))
+
+
+def matrix_names(ptx: Mapping[str, int], operand: str | None = None) -> list[str]:
+    """Return the names of the tensor-core instructions in PTX counts: of one operand type, or of any.
+
+    `tcgen05.mma` has one kind, f16, for float16 and bfloat16 operands (PTX ISA, tcgen05.mma).
+    """
+    kinds = tuple(f"{kind}." for kind in _MATRIX_PTX.values())
+    wanted = {operand} | ({"f16"} if operand == "bf16" else set())
+    return [
+        name
+        for name in ptx
+        if name.startswith(kinds)
+        and (operand is None or name.split(".")[1] == operand or (name.startswith("tcgen05.") and name[8:] in wanted))
+    ]
+
+
+def matrix_instructions(ptx: Mapping[str, int], operand: str | None = None) -> int:
+    """Return how many tensor-core instructions there are in PTX counts: of one operand type, or of any."""
+    return sum(ptx[name] for name in matrix_names(ptx, operand))
+
+
+def resource_usage(text: str) -> tuple[int, int]:
+    """Return (registers, stack bytes) from `cuobjdump --dump-resource-usage`: the largest of its functions."""
+    rows = re.findall(r"REG:(\d+) STACK:(\d+)", text)
+    if not rows:
+        raise ValueError("cuobjdump printed no resource usage")
+    return max(int(r) for r, _ in rows), max(int(s) for _, s in rows)

@@ -1,0 +1,47 @@
+"""Stage `interpreter`: every case of one kernel under Triton's interpreter, with no GPU. Nothing is timed.
+
+The interpreter computes every precision alike and runs programs one after another: it proves index and mask logic,
+never precision, and shows no race.
+"""
+
+from collections.abc import Sequence
+
+from assay.child import interpreting_environment
+from assay.correctness import contrasts, describe, try_all, worker
+from assay.pool import worker_count
+from assay.record import Contrast, Interpreter, Unavailable
+from assay.stage import Job, run
+
+
+def honoured(found: Sequence[Contrast]) -> bool | Unavailable:
+    """Return whether the interpreter honoured the precision: whether any lesser precision lost any accuracy."""
+    if not found:
+        return Unavailable(reason="no pair of precisions was compared")
+    return any(contrast.honoured for contrast in found)
+
+
+def interpret(job: Job) -> Interpreter:
+    """Try every variant on every case that is for the interpreter."""
+    assert job.kernel is not None
+    settings = job.settings.interpreter
+    children = [
+        worker(job.kernel, "cpu", interpreting_environment(), job.log.with_name(f"interpreter-{number}.log"))
+        for number in range(worker_count(settings.workers))
+    ]
+    with children[0]:
+        subject = describe(children[0], "interpreter")
+        tried = try_all(children, subject, job.settings.seeds, settings.limit_s, f"interpreter {job.name}")
+    checks = [t.check for t in tried]
+    found = contrasts(subject.declaration, checks, gated=False)
+    return Interpreter(
+        loading=subject.loading,
+        declaration=subject.declaration,
+        checks=checks,
+        contrasts=found,
+        precision_honoured=honoured(found),
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the stage."""
+    return run("interpreter", argv, interpret, needs=("environment",))

@@ -1,0 +1,110 @@
+"""Watches Triton launches: which binaries a kernel file's own launch uses, on a device or with none at all.
+
+Both the executed and the ahead-of-time digests come from here, so that they describe the same thing. Call in a child
+process only: it imports Triton and patches its launcher.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.runtime.jit import JITFunction
+
+from assay.artifact import sha256_bytes
+from assay.record import Digest
+
+
+@dataclass
+class Launches:
+    """The compiled kernels of the launches made meanwhile, in order of their first launch, each once."""
+
+    compiled: list[Any] = field(default_factory=list)
+
+    def add(self, kernel: Any) -> None:
+        """Remember a compiled kernel (None, from a launch that a hook swallowed, is left out)."""
+        if kernel is not None and all(kernel is not known for known in self.compiled):
+            self.compiled.append(kernel)
+
+    def digests(self) -> list[Digest]:
+        """Return the sha256 of each device binary, in the order of first launch."""
+        return [sha256_bytes(binary_of(kernel)) for kernel in self.compiled]
+
+
+def binary_of(kernel: Any) -> bytes:
+    """Return the device binary of a compiled kernel: a cubin, or an hsaco on AMD."""
+    return bytes(kernel.asm.get("cubin") or kernel.asm["hsaco"])
+
+
+@contextlib.contextmanager
+def watch(compile_only: bool = False) -> Iterator[Launches]:
+    """Collect every kernel launched inside. `compile_only` compiles with the real arguments and launches nothing."""
+    seen, launch = Launches(), JITFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        if compile_only:
+            # Triton remembers a function's target by device index, and the one index here stands for every target.
+            self.device_caches.clear()
+        kernel = launch(self, *arguments, grid=grid, warmup=warmup or compile_only, **options)
+        seen.add(kernel)
+        return kernel
+
+    JITFunction.run = run
+    try:
+        yield seen
+    finally:
+        JITFunction.run = launch
+
+
+class CompileOnlyDriver(DriverBase):  # type: ignore[misc]
+    """A driver that names a target and has no device, so that an ordinary launch compiles for that target."""
+
+    def __init__(self, backend: str, architecture: int, warp_size: int) -> None:
+        self.target = GPUTarget(backend, architecture, warp_size)
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Never chosen by Triton itself."""
+        return False
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Name any type: no launcher is ever built."""
+        return "void*"
+
+    def get_current_target(self) -> GPUTarget:
+        """Return the target to compile for."""
+        return self.target
+
+    def get_current_device(self) -> int:
+        """Return the only index there is."""
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """Accept any index."""
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """Return the null stream."""
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        """Say that tensors are on the CPU."""
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        """There is no device to ask."""
+        raise RuntimeError("compile-only: there is no device")
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """There is nothing to time: an autotuned kernel cannot choose here."""
+        raise RuntimeError(
+            "an autotuned kernel picks its configuration on a device; declare its configurations as variants instead"
+        )
+
+
+def use_target(backend: str, architecture: int, warp_size: int) -> None:
+    """Make Triton compile for a target from now on."""
+    triton.runtime.driver.set_active(CompileOnlyDriver(backend, architecture, warp_size))

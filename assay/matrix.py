@@ -1,0 +1,150 @@
+"""The claims as a reader sees them at once: a matrix of marks, and what was not shown, grouped by reason. Pure."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.formats import distinct, listing
+from assay.outcomes import CONFLICT, FAILED, MARKS, VERIFIED, Mark, mark_of, tally
+from assay.record import Cause, Claim, Tier
+
+TARGET_TIERS: tuple[Tier, ...] = ("compiled", "fits", "ran", "accurate", "timed")
+NO_TARGET = "no target"
+MOST_FAILURES = 60
+MOST_REASONS = 6
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is claimed at one place of the matrix, as one mark; `title` has every claim's reason and evidence."""
+
+    mark: Mark
+    stale: bool
+    title: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One variant: its interpreted cell, and its cells for each target in the order of `TARGET_TIERS`."""
+
+    variant: str
+    interpreted: Cell | None
+    targets: list[list[Cell | None]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The lines of one kernel."""
+
+    kernel: str
+    lines: list[Line]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All claims but the gate's, which stand in a line of their own."""
+
+    targets: list[str]
+    groups: list[Group]
+    gates: list[Claim]
+    tally: list[tuple[Mark, int]]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Claims that were not shown for one cause. `reasons` are the commonest; `more` counts those left out."""
+
+    mark: Mark
+    cause: Cause | None
+    count: int
+    what: str
+    reasons: list[tuple[str, int]]
+    more: int
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts sm_90 before sm_100."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def mark(claim: Claim) -> Mark:
+    """Return the mark of a claim."""
+    return mark_of(claim.outcome, claim.cause)
+
+
+def _told(claim: Claim) -> str:
+    where = f" on {claim.target}" if claim.target else ""
+    cause = f" ({claim.cause})" if claim.cause else ""
+    old = ", stale" if claim.freshness == "stale" else ""
+    links = "".join(f"\nevidence: {link.artifact} {link.pointer}" for link in claim.links)
+    return f"{claim.tier}{where}: {mark(claim).word}{cause}{old}. {claim.reason}{links}"
+
+
+def cell(claims: Sequence[Claim]) -> Cell | None:
+    """Return one cell for the claims that meet at a place; claims that differ are a conflict."""
+    if not claims:
+        return None
+    marks = {mark(claim) for claim in claims}
+    shown = marks.pop() if len(marks) == 1 else CONFLICT
+    stale = any(claim.freshness == "stale" for claim in claims)
+    return Cell(shown, stale, "\n".join(map(_told, claims)))
+
+
+def _place(claim: Claim) -> tuple[str, str, Tier, str]:
+    target = "" if claim.tier == "interpreted" else claim.target or NO_TARGET
+    return claim.kernel, claim.variant, claim.tier, target
+
+
+def _group(kernel: str, variants: list[str], targets: list[str], at: Mapping[tuple[str, ...], list[Claim]]) -> Group:
+    return Group(
+        kernel,
+        [
+            Line(
+                variant,
+                cell(at.get((kernel, variant, "interpreted", ""), [])),
+                [[cell(at.get((kernel, variant, tier, target), [])) for tier in TARGET_TIERS] for target in targets],
+            )
+            for variant in variants
+        ],
+    )
+
+
+def build_matrix(claims: Sequence[Claim]) -> Matrix:
+    """Arrange the claims; kernels and variants keep the order in which the claims name them."""
+    gates = [claim for claim in claims if claim.tier == "gated"]
+    rest = [claim for claim in claims if claim.tier != "gated"]
+    at: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
+    variants: dict[str, list[str]] = defaultdict(list)
+    for claim in rest:
+        at[_place(claim)].append(claim)
+        variants[claim.kernel].append(claim.variant)
+    targets = sorted({_place(claim)[3] for claim in rest} - {""}, key=natural)
+    groups = [_group(kernel, distinct(names), targets, at) for kernel, names in variants.items()]
+    return Matrix(targets, groups, gates, tally(map(mark, claims)))
+
+
+def _what(claims: Sequence[Claim]) -> str:
+    kernels = listing((claim.kernel for claim in claims if claim.kernel != "*"), 4, "kernels")
+    variants = listing((claim.variant for claim in claims if claim.variant != "*"), 3, "variants")
+    tiers = listing((claim.tier for claim in claims), 7, "tiers")
+    targets = listing(sorted({claim.target for claim in claims if claim.target}, key=natural), 8, "targets")
+    subject = ": ".join(part for part in (kernels, variants) if part)
+    return " ".join(
+        part for part in (tiers, f"of {subject}" if subject else "", f"on {targets}" if targets else "") if part
+    )
+
+
+def _gap(shown: Mark, cause: Cause | None, claims: Sequence[Claim]) -> Gap:
+    reasons = Counter(claim.reason for claim in claims).most_common()
+    most = MOST_FAILURES if shown == FAILED else MOST_REASONS
+    return Gap(shown, cause, len(claims), _what(claims), reasons[:most], max(0, len(reasons) - most))
+
+
+def find_gaps(claims: Sequence[Claim]) -> list[Gap]:
+    """Group what was not shown by mark and cause, failures first."""
+    grouped: dict[tuple[Mark, Cause | None], list[Claim]] = defaultdict(list)
+    for claim in claims:
+        grouped[mark(claim), claim.cause].append(claim)
+    order = sorted(grouped, key=lambda key: (MARKS.index(key[0]), key[1] or ""))
+    return [_gap(shown, cause, grouped[shown, cause]) for shown, cause in order if shown != VERIFIED]

@@ -1,0 +1,41 @@
+"""Publishes what every artifact, and config.yaml, may hold: JSON Schemas generated from the types, none by hand."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.artifact import schema_name, write_bytes
+from assay.config import settings_schema
+from assay.record import ARTIFACTS
+
+FOLDER = Path("schemas")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _document(title: str, schema: dict[str, Any]) -> bytes:
+    tree = {"$schema": DIALECT, "title": title, **schema}
+    return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def schema_files() -> dict[str, bytes]:
+    """Return the content of every schema file by name: `<stage>.schema.json` for each stage, and that of config.yaml."""
+    files = {
+        f"{stage}.schema.json": _document(schema_name(stage), msgspec.json.schema(kind))
+        for stage, kind in ARTIFACTS.items()
+    }
+    return {**files, "config.schema.json": _document("config.yaml", settings_schema())}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the schemas."""
+    options = argparse.ArgumentParser(prog="python -m assay schemas", description="Write the JSON Schemas.")
+    options.add_argument("--out", type=Path, default=FOLDER, help="the folder (default: %(default)s)")
+    folder = options.parse_args(argv).out
+    for name, content in schema_files().items():
+        write_bytes(folder / name, content)
+    print(f"{folder}: {len(schema_files())} schemas")
+    return 0

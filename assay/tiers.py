@@ -1,0 +1,395 @@
+"""Derives claims from records, tier by tier: pure functions, so that anyone can derive them again and compare."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from assay.record import (
+    Build,
+    Cause,
+    Check,
+    Claim,
+    Compile,
+    Declaration,
+    Device,
+    Digest,
+    Environment,
+    Execution,
+    Gate,
+    Gpu,
+    Interpreter,
+    Link,
+    Number,
+    Outcome,
+    Row,
+    StageName,
+    Tier,
+    Timing,
+    Unavailable,
+    Verdict,
+    as_float,
+    number,
+)
+from assay.targets import capability_of, parse_capability
+
+ALL = "*"
+"""Stands for every kernel, or every variant of one: a gate guards them all, a file that does not load has none."""
+
+RAN_NOT: tuple[Cause, ...] = (
+    "crash",
+    "timeout",
+    "exception",
+    "launch-failed",
+    "compile-error",
+    "import-error",
+    "declaration",
+)
+"""Causes for which a check did not even run to its end; any other failure is one of accuracy."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A record's result with the path and digest it was read from, and whether its materials are those at hand."""
+
+    path: str
+    sha256: Digest
+    result: Any
+    freshness: Literal["current", "stale"]
+    changed: str = ""
+
+    def link(self, pointer: str) -> Link:
+        """Return a link to one place in this record."""
+        return Link(artifact=self.path, sha256=self.sha256, pointer=pointer)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the records of one machine say beside the kernels: environment and gate."""
+
+    environment: Held
+    gate: Held
+
+    @property
+    def device(self) -> Device | None:
+        """The device that kernels run on, if any."""
+        found: Environment = self.environment.result
+        devices = [] if isinstance(found.devices, Unavailable) else found.devices
+        return next((device for device in devices if device.visible), None)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One kernel: its name and its records by stage."""
+
+    name: str
+    records: Mapping[StageName, Held]
+
+    @property
+    def declaration(self) -> Declaration | None:
+        """What the kernel declares, from whichever stage could load it."""
+        for stage in ("interpreter", "compile"):
+            held = self.records.get(stage)
+            if held is not None and held.result.declaration is not None:
+                found: Declaration = held.result.declaration
+                return found
+        return None
+
+
+@dataclass(frozen=True)
+class About:
+    """What a claim is about, without yet saying how it came out."""
+
+    kernel: str
+    variant: str
+    tier: Tier
+    target: str | None = None
+
+
+_SENTENCES: dict[Tier, str] = {
+    "interpreted": "{of} gives the oracle's results under Triton's interpreter",
+    "compiled": "{of} compiles for {target}, with the instructions that its precision promises",
+    "fits": "{of} fits what one block may have on {target}",
+    "gated": "the gate admits exactly the devices that it should",
+    "ran": "{of} ran on {target} to its end, from the binary compiled ahead where there is one",
+    "accurate": "{of} is within its error bound on {target}",
+    "timed": "{of} was timed on {target}",
+}
+
+
+Figures = Mapping[str, Number | str]
+
+
+def _claim(about: About, verdict: Verdict, sources: Sequence[tuple[Held, str]], figures: Figures) -> Claim:
+    of = about.kernel if about.variant == ALL else f"{about.kernel}/{about.variant}"
+    stale = [held for held, _ in sources if held.freshness == "stale"]
+    reason = f"{verdict.reason} (stale: {stale[0].changed} has changed since)" if stale else verdict.reason
+    return Claim(
+        kernel=about.kernel,
+        variant=about.variant,
+        tier=about.tier,
+        target=about.target,
+        sentence=_SENTENCES[about.tier].format(of=of, target=about.target),
+        outcome=verdict.outcome,
+        cause=verdict.cause,
+        reason=reason,
+        figures=dict(figures),
+        freshness="stale" if stale else "current",
+        links=[held.link(pointer) for held, pointer in sources],
+    )
+
+
+def _gathered(verdicts: Sequence[Verdict], passed: str) -> Verdict:
+    """Return the verdict of several: the first failure, else the first doubt, else passed if any passed."""
+    order: tuple[Outcome, ...] = ("failed", "cantTell", "passed", "untested", "inapplicable")
+    for outcome in order:
+        found = [verdict for verdict in verdicts if verdict.outcome == outcome]
+        if found and outcome == "passed":
+            return Verdict(outcome="passed", reason=passed)
+        if found:
+            return found[0]
+    return Verdict(outcome="untested", cause="not-measured", reason="no case was tried")
+
+
+def _named(check: Check) -> Verdict:
+    verdict = check.verdict
+    return Verdict(outcome=verdict.outcome, cause=verdict.cause, reason=f"{check.case}: {verdict.reason}")
+
+
+def _figures(checks: Sequence[Check]) -> dict[str, Number | str]:
+    errors = [as_float(c.normalised_error) for check in checks for c in check.comparisons]
+    passed = sum(check.verdict.outcome == "passed" for check in checks)
+    counted: dict[str, Number | str] = {"cases_passed": float(passed), "cases": float(len(checks))}
+    # max() would pass over a NaN, depending on where it stands.
+    worst = next((error for error in errors if math.isnan(error)), max(errors, default=0.0))
+    return {**counted, "largest_normalised_error": number(worst)} if errors else counted
+
+
+def _summary(checks: Sequence[Check]) -> str:
+    figures = _figures(checks)
+    error = figures.get("largest_normalised_error")
+    said = f"{figures['cases_passed']:.0f} of {figures['cases']:.0f} cases passed"
+    return said if error is None or isinstance(error, str) else f"{said}, largest error {as_float(error):.3g}"
+
+
+def _of(checks: Iterable[Check], variant: str) -> list[tuple[int, Check]]:
+    return [(index, check) for index, check in enumerate(checks) if check.variant == variant]
+
+
+def _pointers(held: Held, found: Sequence[tuple[int, Check]]) -> list[tuple[Held, str]]:
+    return [(held, f"/result/checks/{index}") for index, _ in found]
+
+
+def interpreted(subject: Subject, variant: str) -> Claim:
+    """Claim what the interpreter showed of a variant."""
+    held, about = subject.records["interpreter"], About(subject.name, variant, "interpreted")
+    result: Interpreter = held.result
+    found = _of(result.checks, variant)
+    checks = [check for _, check in found]
+    if result.loading.outcome != "passed":
+        return _claim(about, result.loading, [(held, "/result/loading")], {})
+    verdict = _gathered([_named(check) for check in checks], _summary(checks))
+    return _claim(about, verdict, _pointers(held, found), _figures(checks))
+
+
+def _build(held: Held, variant: str, target: str) -> tuple[int, Build] | None:
+    result: Compile = held.result
+    for index, build in enumerate(result.builds):
+        if (build.variant, build.target) == (variant, target):
+            return index, build
+    return None
+
+
+def _uncompiled(subject: Subject, about: About) -> Claim:
+    held = subject.records["compile"]
+    loading: Verdict = held.result.loading
+    if loading.outcome == "passed":
+        loading = Verdict(outcome="untested", cause="not-measured", reason="it was not compiled for this target")
+    elif about.variant == ALL:
+        # The interpreted claim names the fault once; seven targets need not fail for it again.
+        loading = Verdict(
+            outcome="untested", cause="upstream", reason=f"the kernel file does not load: {loading.reason}"
+        )
+    return _claim(about, loading, [(held, "/result/loading")], {})
+
+
+def compiled(subject: Subject, variant: str, target: str) -> Claim:
+    """Claim that a variant compiles for a target, and to the instructions that its precision promises."""
+    held, about = subject.records["compile"], About(subject.name, variant, "compiled", target)
+    found = _build(held, variant, target)
+    if found is None:
+        return _uncompiled(subject, about)
+    index, build = found
+    precision = variant.split("/", maxsplit=1)[0]
+    promises = [(i, f) for i, f in enumerate(held.result.findings) if (f.precision, f.target) == (precision, target)]
+    sources = [(held, f"/result/builds/{index}"), *((held, f"/result/findings/{i}") for i, _ in promises)]
+    said = "; ".join([build.compiled.reason, *(finding.statement for _, finding in promises)])
+    verdicts = [build.compiled] if build.compiled.outcome != "passed" else [f.verdict for _, f in promises]
+    verdict = _gathered(verdicts or [build.compiled], said)
+    figures: dict[str, Number | str] = {}
+    if build.binaries:
+        figures = {
+            "registers": float(max(binary.registers for binary in build.binaries)),
+            "stack_bytes": float(max(binary.stack_bytes for binary in build.binaries)),
+            "cubin_sha256": build.binaries[0].cubin_sha256,
+        }
+    return _claim(about, verdict, sources, figures)
+
+
+def fits(subject: Subject, variant: str, target: str) -> Claim:
+    """Claim that a variant's binary can be launched on a target."""
+    held, about = subject.records["compile"], About(subject.name, variant, "fits", target)
+    found = _build(held, variant, target)
+    if found is None:
+        return _uncompiled(subject, about)
+    index, build = found
+    shared = {"shared_bytes": float(max(b.shared_bytes for b in build.binaries))} if build.binaries else {}
+    return _claim(about, build.fits, [(held, f"/result/builds/{index}/fits")], shared)
+
+
+def gated(machine: Machine) -> Claim:
+    """Claim that the gate answered as the captured device calls for."""
+    gate: Gate = machine.gate.result
+    exit_code = {"exit_code": float(gate.exit_code)}
+    return _claim(About(ALL, ALL, "gated"), gate.verdict, [(machine.gate, "/result")], exit_code)
+
+
+Barred = tuple[Verdict, list[tuple[Held, str]]]
+"""Why nothing could be shown, and where that stands."""
+
+
+def _barred(subject: Subject, machine: Machine, about: About, minimum: str) -> Barred | None:
+    """Return why no device of this target can show anything here: too old, does not fit, or none is here."""
+    variant, target = about.variant, str(about.target)
+    need = subject.declaration.minimum_capability if subject.declaration else None
+    least = max(parse_capability(minimum), parse_capability(need or minimum))
+    capability = capability_of(target)
+    if capability < least:
+        reason = f"{target} is {capability[0]}.{capability[1]}; {least[0]}.{least[1]} or newer is needed"
+        return Verdict(outcome="inapplicable", cause="capability", reason=reason), [(machine.gate, "/result/argv")]
+    built = _build(subject.records["compile"], variant, target)
+    if built is not None and built[1].fits.outcome == "inapplicable":
+        return built[1].fits, [(subject.records["compile"], f"/result/builds/{built[0]}/fits")]
+    gate: Gate = machine.gate.result
+    if gate.protects.outcome == "untested":
+        return gate.protects, [(machine.gate, "/result/protects")]
+    if machine.device is None or machine.device.target != target:
+        here = "no device" if machine.device is None else f"{machine.device.name} ({machine.device.target})"
+        reason = f"no {target} device here, only {here}" if machine.device else f"no {target} device here"
+        return Verdict(outcome="untested", cause="no-device", reason=reason), [(machine.environment, "/result/devices")]
+    return None
+
+
+def _ran_verdict(checks: Sequence[Check], executed: Sequence[Execution]) -> Verdict:
+    obstacles = [_named(c) for c in checks if c.verdict.cause in RAN_NOT or c.verdict.outcome == "inapplicable"]
+    if obstacles or not checks:
+        return _gathered(obstacles, "")
+    differing = [execution.case for execution in executed if execution.predicted == "different"]
+    if differing:
+        reason = f"{differing[0]}: the executed binary is not the one that the compile stage made"
+        return Verdict(outcome="failed", cause="binary-differs", reason=reason)
+    same = sum(execution.predicted == "identical" for execution in executed)
+    said = f"{len(checks)} cases ran to their end; {same} executed binaries were compiled ahead, and are identical"
+    return Verdict(outcome="passed", reason=said)
+
+
+def ran(subject: Subject, variant: str, target: str) -> Claim:
+    """Claim that a variant ran on the device at hand, from the binaries that were compiled ahead."""
+    held, about = subject.records["gpu"], About(subject.name, variant, "ran", target)
+    result: Gpu = held.result
+    if result.availability.outcome != "passed":
+        return _claim(about, result.availability, [(held, "/result/availability")], {})
+    found = _of(result.checks, variant)
+    executed = [execution for execution in result.executions if execution.variant == variant]
+    verdict = _ran_verdict([check for _, check in found], executed)
+    same = float(sum(execution.predicted == "identical" for execution in executed))
+    return _claim(about, verdict, _pointers(held, found), {"cases": float(len(found)), "binaries_identical": same})
+
+
+def _accuracy(check: Check) -> Verdict:
+    """Return what a check says of accuracy: one that did not run to its end says nothing."""
+    if check.verdict.cause in RAN_NOT:
+        return Verdict(outcome="cantTell", cause="upstream", reason=f"{check.case} did not run to its end")
+    return _named(check)
+
+
+def accurate(subject: Subject, variant: str, target: str) -> Claim:
+    """Claim that every case was within its bound on the device, and that the precision asked for was used."""
+    held, about = subject.records["gpu"], About(subject.name, variant, "accurate", target)
+    result: Gpu = held.result
+    if result.availability.outcome != "passed":
+        return _claim(about, result.availability, [(held, "/result/availability")], {})
+    found = _of(result.checks, variant)
+    checks = [check for _, check in found]
+    precision, _, configuration = variant.partition("/")
+    swapped = [
+        (index, contrast)
+        for index, contrast in enumerate(result.contrasts)
+        if (contrast.lesser, contrast.configuration) == (precision, configuration)
+    ]
+    verdicts = [*map(_accuracy, checks), *(contrast.verdict for _, contrast in swapped)]
+    sources = [*_pointers(held, found), *((held, f"/result/contrasts/{index}") for index, _ in swapped)]
+    return _claim(about, _gathered(verdicts, _summary(checks)), sources, _figures(checks))
+
+
+def _timed_rows(timing: Timing, variant: str) -> list[tuple[str, str, Row]]:
+    return [
+        (sweep.size, f"/result/sweeps/{s}/rows/{r}", row)
+        for s, sweep in enumerate(timing.sweeps)
+        for r, row in enumerate(sweep.rows)
+        if row.kind == "variant" and row.entrant == variant
+    ]
+
+
+def _slow(timing: Timing, variant: str) -> list[tuple[str, Verdict]]:
+    """Return the failed speed-up gates of the precision of which this variant is the fastest."""
+    return [
+        (f"/result/sweeps/{s}/speedups/{g}", gain.verdict)
+        for s, sweep in enumerate(timing.sweeps)
+        for g, gain in enumerate(sweep.speedups)
+        if gain.verdict.outcome == "failed"
+        and any(best.entrant == variant and best.precision == gain.lesser for best in sweep.best)
+    ]
+
+
+def timed(subject: Subject, variant: str, target: str) -> Claim:
+    """Claim that a variant was timed, and that its precision won the time it should."""
+    held, about = subject.records["timing"], About(subject.name, variant, "timed", target)
+    result: Timing = held.result
+    if result.availability.outcome != "passed":
+        return _claim(about, result.availability, [(held, "/result/availability")], {})
+    rows, slow = _timed_rows(result, variant), _slow(result, variant)
+    if not rows:
+        nothing = Verdict(outcome="inapplicable", cause="policy", reason="the kernel declares no size to time")
+        return _claim(about, nothing, [(held, "/result/sweeps")], {})
+    medians = {size: row.median_ns for size, _, row in rows if not isinstance(row.median_ns, Unavailable)}
+    said = ", ".join(f"{size} in {median_ns / 1e6:.4g} ms" for size, median_ns in medians.items())
+    verdict = _gathered([*(row.verdict for _, _, row in rows), *(v for _, v in slow)], f"median: {said}")
+    pointers = [*(pointer for _, pointer, _ in rows), *(pointer for pointer, _ in slow)]
+    figures: dict[str, Number | str] = {f"median_ns at {size}": median_ns for size, median_ns in medians.items()}
+    return _claim(about, verdict, [(held, pointer) for pointer in pointers], figures)
+
+
+def _device_claims(subject: Subject, machine: Machine, variant: str, target: str, minimum: str) -> Iterator[Claim]:
+    barred = _barred(subject, machine, About(subject.name, variant, "ran", target), minimum)
+    if barred is None:
+        yield from (tier(subject, variant, target) for tier in (ran, accurate, timed))
+        return
+    tiers: tuple[Tier, ...] = ("ran", "accurate", "timed")
+    for tier in tiers:
+        yield _claim(About(subject.name, variant, tier, target), barred[0], barred[1], {})
+
+
+def derive(machine: Machine, subjects: Sequence[Subject], targets: Sequence[str], minimum: str) -> list[Claim]:
+    """Return every claim: for each kernel and variant, each tier, on each configured target and the device's own."""
+    here = [] if machine.device is None else [machine.device.target]
+    everywhere = list(dict.fromkeys([*targets, *here]))
+    claims = [gated(machine)]
+    for subject in subjects:
+        declaration = subject.declaration
+        for variant in [ALL] if declaration is None else [v.id for v in declaration.variants]:
+            claims.append(interpreted(subject, variant))
+            claims += [tier(subject, variant, target) for target in targets for tier in (compiled, fits)]
+            for target in everywhere:
+                claims += _device_claims(subject, machine, variant, target, minimum)
+    return claims

@@ -1,0 +1,19 @@
+# Stage claims: what the records show, and what they do not.
+#
+# inputs:  the stage's modules, the kernel files, every record before this one
+# outputs: results/claims.json
+
+
+rule claims:
+    input:
+        modules=modules("claims"),
+        kernels=list(KERNELS.values()),
+        records=EVIDENCE,
+    output:
+        # The record of the last good run stays until this one succeeds.
+        update("results/claims.json"),
+    params:
+        settings=stage_settings(SETTINGS, "claims"),
+        records=[word for path in EVIDENCE for word in ("--record", path)],
+    shell:
+        "{PYTHON} -m assay claims {params.records:q} --settings {params.settings:q} --out {output:q}"

@@ -1,0 +1,19 @@
+# Stage compile: every variant of one kernel for every target, without a GPU.
+#
+# inputs:  the stage's modules, the kernel file, results/environment.json
+# outputs: results/<kernel>/compile.json
+
+
+rule compile:
+    input:
+        modules=modules("compile"),
+        kernel="kernels/{kernel}.py",
+        environment="results/environment.json",
+    output:
+        # The record of the last good run stays until this one succeeds.
+        update("results/{kernel}/compile.json"),
+    params:
+        settings=stage_settings(SETTINGS, "compile"),
+    shell:
+        "{PYTHON} -m assay compile --kernel {input.kernel:q} --environment {input.environment:q}"
+        " --settings {params.settings:q} --out {output:q}"

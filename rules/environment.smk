@@ -1,0 +1,20 @@
+# Stage environment: the machine and its software, as far as they stay the same between two runs.
+#
+# inputs:  the stage's modules; the fingerprint stands for the machine, whose changes no file shows
+# outputs: results/environment.json
+
+
+rule environment:
+    input:
+        modules=[str(path) for path in modules("environment")],
+    output:
+        # The record of the last good run stays until this one succeeds.
+        update("results/environment.json"),
+    resources:
+        # On a cluster: captured where the kernels will run.
+        gpu=1,
+    params:
+        settings=stage_settings(SETTINGS, "environment"),
+        fingerprint=FINGERPRINT,
+    shell:
+        "{PYTHON} -m assay environment --settings {params.settings:q} --out {output:q}"

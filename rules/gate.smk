@@ -1,0 +1,20 @@
+# Stage gate: asks the real gate whether kernels may run here, and whether the captured device calls for its answer.
+#
+# inputs:  the stage's modules, results/environment.json
+# outputs: results/gate.json
+
+
+rule gate:
+    input:
+        modules=[str(path) for path in modules("gate")],
+        environment="results/environment.json",
+    output:
+        # The record of the last good run stays until this one succeeds.
+        update("results/gate.json"),
+    resources:
+        gpu=1,
+    params:
+        settings=stage_settings(SETTINGS, "gate"),
+    shell:
+        "{PYTHON} -m assay gate --environment {input.environment:q}"
+        " --settings {params.settings:q} --out {output:q}"

@@ -1,0 +1,23 @@
+# Stage report: the claims and the figures behind them, as pages to read. The target rule `report` asks for these.
+#
+# inputs:  the stage's modules, the templates, the kernel files (quoted), every record, results/claims.json
+# outputs: results/report.json, results/report.html, results/report.md
+
+
+rule render:
+    input:
+        modules=modules("report"),
+        templates=sorted(str(path) for path in Path("reports").glob("*")),
+        kernels=list(KERNELS.values()),
+        records=EVIDENCE,
+        claims="results/claims.json",
+    output:
+        # The pages of the last good run stay until this one succeeds.
+        record=update("results/report.json"),
+        html=update("results/report.html"),
+        markdown=update("results/report.md"),
+    params:
+        records=[word for path in EVIDENCE for word in ("--record", path)],
+    shell:
+        "{PYTHON} -m assay report {params.records:q} --claims {input.claims:q}"
+        " --html {output.html:q} --markdown {output.markdown:q} --out {output.record:q}"

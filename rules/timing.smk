@@ -1,0 +1,23 @@
+# Stage timing: one kernel's variants, and the library's way to the same result, timed side by side on the device.
+#
+# inputs:  the stage's modules, the kernel file, results/environment.json, results/gate.json, results/<kernel>/gpu.json
+# outputs: results/<kernel>/timing.json
+
+
+rule timing:
+    input:
+        modules=modules("timing"),
+        kernel="kernels/{kernel}.py",
+        environment="results/environment.json",
+        gate="results/gate.json",
+        gpu="results/{kernel}/gpu.json",
+    output:
+        # The record of the last good run stays until this one succeeds.
+        update("results/{kernel}/timing.json"),
+    resources:
+        gpu=1,
+    params:
+        settings=stage_settings(SETTINGS, "timing"),
+    shell:
+        "{PYTHON} -m assay timing --kernel {input.kernel:q} --environment {input.environment:q}"
+        " --gate {input.gate:q} --gpu {input.gpu:q} --settings {params.settings:q} --out {output:q}"

@@ -1,0 +1,466 @@
+"""Small, complete sets of records made with the real types: a machine without a GPU, and one with an H200.
+
+`Tree` writes them under a folder as the stages would, so that what reads records can be tried on real files.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.artifact import canonical, schema_name, seal, sha256_bytes, sha256_file, write_bytes
+from assay.record import (
+    Artifact,
+    Best,
+    Binary,
+    Build,
+    Cause,
+    Check,
+    Claim,
+    Claims,
+    Comparison,
+    Compile,
+    Conditions,
+    Contrast,
+    Cpu,
+    Declaration,
+    DeclaredVariant,
+    Device,
+    Driver,
+    Environment,
+    Execution,
+    Finding,
+    Gate,
+    Gpu,
+    Instructions,
+    Interpreter,
+    Link,
+    Number,
+    Outcome,
+    Python,
+    Rate,
+    Record,
+    Row,
+    Run,
+    Source,
+    Speedup,
+    StageName,
+    Status,
+    Sweep,
+    System,
+    Tier,
+    Timing,
+    Unavailable,
+    Verdict,
+    Worst,
+)
+
+ROOT = Path(__file__).parents[1]
+TARGETS = ("sm_75", "sm_80", "sm_90")
+PRECISIONS = ("ieee", "tf32")
+CONFIGURATIONS = ("64x64x32", "128x64x64")
+CASES = ("aligned-256x256x1024", "ragged-197x131x77")
+PASSED = Verdict(outcome="passed", reason="within the bound")
+NO_DRIVER = Verdict(outcome="untested", cause="no-driver", reason="no NVIDIA driver: libcuda.so.1 cannot be loaded")
+UNREAD = Unavailable(reason="Not Supported")
+SOURCE = Source(commit="0f558cf" + "0" * 33, dirty=False, digest=sha256_bytes(b"workflow"))
+
+KERNEL_FILE = """import triton
+
+# snippet: {name}-kernel
+@triton.jit
+def {name}_kernel(x_ptr):
+    # snippet: {name}-load
+    x = load(x_ptr, other="<b>")
+    # end snippet
+    store(x)
+# end snippet
+"""
+
+
+def device(name: str = "NVIDIA H200") -> Device:
+    return Device(
+        name=name,
+        target="sm_90",
+        compute_capability="9.0",
+        uuid_hash=sha256_bytes(b"uuid"),
+        visible=True,
+        memory_bytes=150754820096,
+        vbios="96.00.A0.00.01",
+        ecc=True,
+        mig=False,
+        persistence=UNREAD,
+        power_limit_milliwatts=700000,
+        maximum_sm_clock_mhz=1980,
+        maximum_memory_clock_mhz=3201,
+    )
+
+
+def environment(found: Device | None) -> Environment:
+    missing = Unavailable(reason="no NVIDIA driver: libcuda.so.1 cannot be loaded")
+    driver = Driver(version="580.159.04", cuda="13.0", nvml="13.580.159.04")
+    return Environment(
+        driver=driver if found else missing,
+        devices=[found] if found else missing,
+        cpu=Cpu(model="AMD EPYC 9554", architecture="x86_64", logical_cores=16, memory_bytes=137438953472),
+        system=System(kernel="Linux", release="6.8.0", distribution="Ubuntu 24.04", libc="2.39", host_hash=UNREAD),
+        python=Python(implementation="CPython", version="3.12.3"),
+        distributions={"torch": "2.11.0", "triton": "3.6.0", "Jinja2": "3.1.6", "wheel": "0.45.1"},
+        variables={"TRITON_INTERPRET": "1"},
+        assemblers={"ptxas": "12.9.86", "ptxas-blackwell": UNREAD},
+        torch_cuda="13.0" if found else Unavailable(reason="torch is built without CUDA"),
+        source=SOURCE,
+    )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One kernel to make records of."""
+
+    name: str
+    title: str
+    precisions: Sequence[str] = PRECISIONS
+    configurations: Sequence[str] = CONFIGURATIONS
+    cases: Sequence[str] = CASES
+    timed: str = "2048x2048x2048"
+    peers: Mapping[str, str] = field(default_factory=lambda: {"cuBLAS fp32": "ieee", "cuBLAS tf32": "tf32"})
+
+    @property
+    def variants(self) -> list[DeclaredVariant]:
+        return [
+            DeclaredVariant(id=f"{precision}/{configuration}", precision=precision, configuration=configuration)
+            for precision in self.precisions
+            for configuration in self.configurations
+        ]
+
+    @property
+    def contrasts(self) -> list[tuple[str, str]]:
+        return [("ieee", "tf32")] if "tf32" in self.precisions else []
+
+    def declaration(self) -> Declaration:
+        return Declaration(
+            title=self.title,
+            variants=self.variants,
+            cases=list(self.cases),
+            timed=[self.timed],
+            minimum_capability=None,
+            contrasts=self.contrasts,
+        )
+
+
+MATMUL = Subject("matmul", "Matrix product, float32")
+SOFTMAX = Subject(
+    "softmax",
+    "Row softmax, float32",
+    ("f32",),
+    ("warps8",),
+    ("aligned-2048x1024", "ragged-64x781"),
+    "2048x1024",
+    {"torch.softmax": "f32"},
+)
+
+
+def comparison(
+    error: Number = 1.24e-6, bound: str = "|got - want| <= 0.01 + 1e-05 |want|; K = 1024 terms"
+) -> Comparison:
+    return Comparison(
+        output="c",
+        shape=[256, 256],
+        dtype="float32",
+        elements=65536,
+        past_bound=0,
+        largest_error=error,
+        largest_reference=120.5,
+        normalised_error=error,
+        bound=bound,
+        worst=Worst(index=[3, 5], got=1.0000001, want=1.0, error=error, bound=0.01),
+    )
+
+
+def checks(subject: Subject, error: Mapping[str, float]) -> list[Check]:
+    return [
+        Check(
+            variant=variant.id,
+            case=case,
+            seeds=[20260901, 7],
+            verdict=PASSED,
+            comparisons=[comparison(error.get(variant.precision, 5e-8) * (1 + 0.1 * place))],
+        )
+        for variant in subject.variants
+        for place, case in enumerate(subject.cases)
+    ]
+
+
+def contrasts(subject: Subject, ratio: float) -> list[Contrast]:
+    return [
+        Contrast(
+            case=subject.cases[0],
+            configuration=configuration,
+            reference=reference,
+            lesser=lesser,
+            reference_error=1.24e-6,
+            lesser_error=1.24e-6 * ratio,
+            ratio=ratio,
+            honoured=ratio > 1,
+            verdict=Verdict(outcome="passed", reason=f"the error grew by {ratio:g}"),
+        )
+        for reference, lesser in subject.contrasts
+        for configuration in subject.configurations
+    ]
+
+
+def interpreter(subject: Subject) -> Interpreter:
+    return Interpreter(
+        loading=PASSED,
+        declaration=subject.declaration(),
+        checks=checks(subject, {}),
+        contrasts=contrasts(subject, 1.0),
+        precision_honoured=False,
+    )
+
+
+def cubin(variant: str, target: str) -> str:
+    return sha256_bytes(f"{variant} {target}".encode())
+
+
+def build(variant: DeclaredVariant, target: str, case: str) -> Build:
+    tensor = variant.precision != "ieee" and target != "sm_75"
+    binary = Binary(
+        function="kernel",
+        ptx_sha256=sha256_bytes(b"ptx"),
+        cubin_sha256=cubin(variant.id, target),
+        registers=168,
+        stack_bytes=0,
+        local_store_instructions=2,
+        local_load_instructions=3,
+        shared_bytes=73728,
+        shared_limit_bytes=65536 if target == "sm_75" else 232448,
+        tensor_memory_columns=0,
+        instructions=Instructions(ptx={"wgmma.tf32": 16} if tensor else {"fma.f32": 4096}, sass={"ffma": 4096}),
+    )
+    fits = Verdict(outcome="passed", reason="73728 of 232448 B of shared memory")
+    if target == "sm_75":
+        reason = "kernel needs 73728 B of shared memory; a block on sm_75 has 65536 B"
+        fits = Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
+    return Build(variant=variant.id, target=target, case=case, compiled=PASSED, fits=fits, binaries=[binary])
+
+
+def finding(precision: str, target: str) -> Finding:
+    tensor = precision != "ieee" and target != "sm_75"
+    said = "takes the tensor cores (wgmma.tf32)" if tensor else "uses no tensor-core instructions"
+    verdict = Verdict(outcome="passed", reason="as the precision promises")
+    return Finding(precision=precision, target=target, statement=f"{precision} on {target} {said}", verdict=verdict)
+
+
+def compilation(subject: Subject, targets: Sequence[str]) -> Compile:
+    return Compile(
+        loading=PASSED,
+        declaration=subject.declaration(),
+        builds=[build(variant, target, subject.cases[0]) for target in targets for variant in subject.variants],
+        findings=[finding(precision, target) for target in targets for precision in subject.precisions],
+    )
+
+
+def gate(found: Device | None) -> Gate:
+    said = f"{found.name} is 9.0: usable" if found else "no NVIDIA driver; TRITON_INTERPRET=1 runs without a GPU"
+    return Gate(
+        argv=["python", "-m", "assay", "gate"],
+        exit_code=0 if found else 1,
+        message=said,
+        expected_exit_code=0 if found else 1,
+        expectation="a usable device was captured" if found else "no device was captured",
+        verdict=Verdict(outcome="passed", reason="the gate answered as the captured device calls for"),
+        protects=PASSED if found else NO_DRIVER,
+    )
+
+
+def gpu(subject: Subject, found: Device | None) -> Gpu:
+    if found is None:
+        return Gpu(availability=NO_DRIVER, device=None, declaration=None, checks=[], contrasts=[], executions=[])
+    return Gpu(
+        availability=PASSED,
+        device=found,
+        declaration=subject.declaration(),
+        checks=checks(subject, {"ieee": 1.24e-6, "tf32": 7.36e-4}),
+        contrasts=contrasts(subject, 594.0),
+        executions=[
+            Execution(variant=v.id, case=case, cubin_sha256=[cubin(v.id, found.target)], predicted="identical")
+            for v in subject.variants
+            for case in subject.cases
+        ],
+    )
+
+
+def conditions(clock: int = 1980) -> Conditions:
+    return Conditions(
+        sm_clock_mhz=clock,
+        memory_clock_mhz=3201,
+        temperature_celsius=41,
+        power_milliwatts=312500,
+        event_reasons=0x4,
+        other_processes=UNREAD,
+    )
+
+
+def row(entrant: str, kind: Any, precision: str, median_ns: float) -> Row:
+    return Row(
+        entrant=entrant,
+        kind=kind,
+        precision=precision,
+        configuration=entrant.partition("/")[2] or None,
+        verdict=Verdict(outcome="passed", reason="timed in 3 interleaved rounds, each the median of 3 launches"),
+        samples_ns=[median_ns * 0.99, median_ns, median_ns * 1.02],
+        median_ns=median_ns,
+        low_ns=median_ns * 0.99,
+        high_ns=median_ns * 1.02,
+        rate=Rate(value=17179869184 / median_ns, unit="GFLOP/s"),
+        cubin_sha256=[cubin(entrant, "sm_90")] if kind == "variant" else [],
+    )
+
+
+def timing(subject: Subject, found: Device | None) -> Timing:
+    if found is None:
+        return Timing(availability=NO_DRIVER, device=None, sweeps=[])
+    times = {"ieee": 404000.0, "tf32": 222000.0}
+    rows = [
+        row(v.id, "variant", v.precision, times.get(v.precision, 300000.0) * (1 + 0.15 * place))
+        for place, v in enumerate(subject.variants)
+    ]
+    rows += [row(name, "peer", precision, 50400.0) for name, precision in subject.peers.items()]
+    fastest = {r.precision: r for r in sorted(rows, key=lambda r: -float(str(r.median_ns))) if r.kind == "variant"}
+    sweep = Sweep(
+        size=subject.timed,
+        dimensions={"m": 2048, "n": 2048, "k": 2048},
+        flops=17179869184,
+        bytes=50331648,
+        rows=rows,
+        rounds=[conditions(1980), conditions(1830), conditions(1950)],
+        best=[Best(precision=p, entrant=r.entrant, median_ns=float(str(r.median_ns))) for p, r in fastest.items()],
+        speedups=[
+            Speedup(
+                reference=a, lesser=b, ratio=1.82, verdict=Verdict(outcome="passed", reason="faster, as it should be")
+            )
+            for a, b in subject.contrasts
+        ],
+    )
+    return Timing(availability=PASSED, device=found, sweeps=[sweep])
+
+
+def claim(
+    kernel: str = "matmul",
+    variant: str = "ieee/64x64x32",
+    tier: Tier = "accurate",
+    target: str | None = "sm_90",
+    outcome: Outcome = "passed",
+    cause: Cause | None = None,
+    reason: str = "9 of 9 cases passed",
+    links: Iterable[Link] = (),
+) -> Claim:
+    return Claim(
+        kernel=kernel,
+        variant=variant,
+        tier=tier,
+        target=target,
+        sentence=f"{kernel}/{variant}: {tier}",
+        outcome=outcome,
+        cause=cause,
+        reason=reason,
+        figures={"cases": 9.0},
+        freshness="current",
+        links=list(links),
+    )
+
+
+def status(claims: Sequence[Claim], sentence: str = "") -> Status:
+    outcomes: tuple[Outcome, ...] = ("passed", "failed", "cantTell", "inapplicable", "untested")
+    counts: dict[Outcome, int] = {o: sum(c.outcome == o for c in claims) for o in outcomes}
+    overall: Any = "FAILED" if counts["failed"] else "PARTIALLY VERIFIED" if counts["untested"] else "VERIFIED"
+    return Status(overall=overall, sentence=sentence or f"{counts['passed']} claims are verified.", counts=counts)
+
+
+def claims_of(subject: Subject, targets: Sequence[str], found: Device | None) -> list[Claim]:
+    made = []
+    for variant in (v.id for v in subject.variants):
+        made.append(claim(subject.name, variant, "interpreted", None))
+        for target in targets:
+            made.append(claim(subject.name, variant, "compiled", target, reason="compiled, 1 device function(s)"))
+            too_large: dict[str, Any] = {"outcome": "inapplicable", "cause": "does-not-fit", "reason": "needs 73728 B"}
+            made.append(claim(subject.name, variant, "fits", target, **(too_large if target == "sm_75" else {})))
+            for tier in ("ran", "accurate", "timed"):
+                absent: dict[str, Any] = {
+                    "outcome": "untested",
+                    "cause": "no-device",
+                    "reason": f"no {target} device here",
+                }
+                shown = found is not None and found.target == target
+                made.append(claim(subject.name, variant, tier, target, **({} if shown else absent)))
+    return made
+
+
+@dataclass
+class Tree:
+    """Records on disk under `folder`, which has the kernel files, the package and the templates beside them."""
+
+    folder: Path
+    subjects: Sequence[Subject] = (MATMUL, SOFTMAX)
+    found: Device | None = None
+    targets: Sequence[str] = TARGETS
+    paths: list[str] = field(default_factory=list)
+
+    def lay_out(self) -> "Tree":
+        """Write everything, the claims last."""
+        for name in ("assay", "reports"):
+            (self.folder / name).symlink_to(ROOT / name)
+        (self.folder / "kernels").mkdir()
+        self.evidence("environment", None, environment(self.found))
+        self.evidence("gate", None, gate(self.found))
+        for subject in self.subjects:
+            kernel = self.folder / "kernels" / f"{subject.name}.py"
+            kernel.write_text(KERNEL_FILE.format(name=subject.name))
+            self.evidence("interpreter", subject.name, interpreter(subject))
+            self.evidence("compile", subject.name, compilation(subject, self.targets))
+            self.evidence("gpu", subject.name, gpu(subject, self.found))
+            self.evidence("timing", subject.name, timing(subject, self.found))
+        self.claim([c for subject in self.subjects for c in claims_of(subject, self.targets, self.found)])
+        return self
+
+    def evidence(self, stage: StageName, kernel: str | None, result: Record) -> None:
+        """Write one record."""
+        path = f"results/{kernel}/{stage}.json" if kernel else f"results/{stage}.json"
+        materials = ["assay/__init__.py", *([f"kernels/{kernel}.py"] if kernel else [])]
+        self.put(path, stage, kernel, result, materials)
+        self.paths.append(path)
+
+    def claim(self, claims: Sequence[Claim], sentence: str = "") -> None:
+        """Write claims that link to the gate's record, with the gate's own among them."""
+        link = Link(
+            artifact="results/gate.json", sha256=sha256_file(self.folder / "results/gate.json"), pointer="/result"
+        )
+        gated = claim("*", "*", "gated", None, reason="the gate answered as it should", links=[link])
+        made = [gated, *claims]
+        result = Claims(status=status(made, sentence), claims=made, source=SOURCE)
+        self.put("results/claims.json", "claims", None, result, self.paths)
+
+    def put(self, path: str, stage: StageName, kernel: str | None, result: Record, materials: Sequence[str]) -> None:
+        """Seal a result in its envelope and write it."""
+        artifact = Artifact(
+            schema=schema_name(stage),
+            stage=stage,
+            kernel=kernel,
+            materials={name: sha256_file(self.folder / name) for name in materials},
+            command=["python", "-m", "assay", stage, "--settings", '{"seeds":[7]}'],
+            run=Run(started="2026-11-29T10:00:00Z", duration_ns=1500000000, exit_code=0),
+            result=result,
+        )
+        write_bytes(self.folder / path, canonical(seal(artifact)))
+
+    def options(self) -> list[str]:
+        """Return the options that name every record."""
+        return [word for path in self.paths for word in ("--record", path)]
+
+
+def replaced(record: Any, **changes: Any) -> Any:
+    """Return a record with some fields changed."""
+    return msgspec.structs.replace(record, **changes)
