@@ -4,7 +4,7 @@ import sys
 
 from assay.config import stage_settings
 from assay.environment import fingerprint
-from assay.sources import modules
+from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 
 
@@ -13,16 +13,10 @@ configfile: "config.yaml"
 
 SETTINGS, KERNELS, EVIDENCE = plan(config)
 FINGERPRINT = fingerprint()
+
+# In a rule, `python` is the one that runs Snakemake, whatever the PATH.
 PYTHON = shlex.quote(sys.executable)
-
-
-wildcard_constraints:
-    kernel="|".join(KERNELS),
-
-
-localrules:
-    report,
-    check,
+shell.prefix("set -euo pipefail; python() {{ " + PYTHON + ' "$@"; }}; ')
 
 
 # Every record is asked for by name, so that one that was deleted is made again though the report outlived it.
@@ -37,8 +31,10 @@ rule report:
 rule check:
     input:
         rules.report.input,
+    log:
+        "results/logs/check.log",
     shell:
-        "{PYTHON} -m assay check"
+        "python -m assay check 2>&1 | tee {log:q}"
 
 
 include: "rules/environment.smk"

@@ -5,8 +5,10 @@ import hashlib
 import json
 import math
 import os
+import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,11 +20,14 @@ import msgspec
 import rfc8785
 
 from assay.errors import RecordError
-from assay.privacy import scrub
+from assay.privacy import one_line, scrub
 from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Digest, Record, Run, StageName
 
 LARGEST_RECORD_BYTES = 64 * 2**20
 DEEPEST_RECORD = 64
+
+_PLACE = re.compile(r" - at (?:`key` in )?`(\$[^`]*)`\Z")
+"""How msgspec ends a message: with the path, where the fault is not in the outermost value."""
 
 R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=msgspec.Struct)
@@ -56,9 +61,9 @@ def canonical(value: Any) -> bytes:
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Any:
     tree = dict(pairs)
-    for key, _ in pairs if len(tree) < len(pairs) else ():
-        if sum(other == key for other, _ in pairs) > 1:
-            tree[key] = _Refused(f"key {key!r} stands twice")
+    if len(tree) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        tree |= {key: _Refused(f"key {key!r} stands twice") for key in tree if times[key] > 1}
     return tree
 
 
@@ -68,9 +73,12 @@ def _float(text: str) -> Any:
 
 
 def _integer(text: str) -> Any:
-    if len(text) > 17 or abs(int(text)) > 2**53 - 1:
-        return _Refused("an integer beyond 2^53-1, which JSON readers round")
-    return int(text)
+    if len(text) <= 17 and abs(int(text)) <= 2**53 - 1:
+        return int(text)
+    # RFC 8785 writes a float below 1e21 without an exponent, so one that reads back exactly is a float.
+    if len(text) <= 22 and rfc8785.dumps(float(text)) == text.encode():
+        return float(text)
+    return _Refused("an integer beyond 2^53-1, which JSON readers round")
 
 
 def _constant(text: str) -> Any:
@@ -118,7 +126,7 @@ def parse(data: bytes, where: str) -> Any:
     except ValueError as error:
         raise RecordError(f"{where}: $: not JSON in UTF-8 ({error})") from None
     for fault in _faults(tree, "$", 0):
-        raise RecordError(f"{where}: {fault}")
+        raise RecordError(f"{where}: {one_line(fault)}")
     return tree
 
 
@@ -127,8 +135,9 @@ def convert(tree: Any, kind: type[S], where: str) -> S:
     try:
         return msgspec.convert(tree, kind, strict=True)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        raise RecordError(f"{where}: {path.strip('`') or '$'}: {message}") from None
+        found = _PLACE.search(str(error))
+        message, path = (str(error)[: found.start()], found[1]) if found else (str(error), "$")
+        raise RecordError(f"{where}: {path}: {one_line(message)}") from None
 
 
 def decode(data: bytes, kind: type[S], where: str) -> S:
@@ -167,7 +176,7 @@ def decode_artifact(data: bytes, stage: StageName, where: str) -> Artifact[Any]:
         if expected != found:
             hint = "; it was edited after it was written" if name == "content_sha256" else ""
             raise RecordError(
-                f"{where}: $.{name}: expected {expected}, found {found}{hint}; run stage '{stage}' again "
+                f"{where}: $.{name}: expected {expected}, found {one_line(found)}{hint}; run stage '{stage}' again "
                 f"(snakemake --cores 1 report -R {stage})"
             )
     return artifact

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.formats import distinct, milliseconds, scientific
+from assay.privacy import printable
 from assay.record import NonFinite, Number, Row
 
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "bar")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LANE_PIXELS = 38
-LEFT, RIGHT = 1.5, 98.5
 TEXT_COLUMNS = 60
 MOST_TICKS = 7
 
@@ -108,7 +108,7 @@ def log_axis(low: float, high: float) -> tuple[int, int]:
 def log_position(value: float, decades: tuple[int, int]) -> float:
     """Return where a positive value stands between the two decades, in percent of the width."""
     first, last = decades
-    return round(LEFT + (RIGHT - LEFT) * (math.log10(value) - first) / (last - first), 3)
+    return round(100 * (math.log10(value) - first) / (last - first), 3)
 
 
 def _log_ticks(decades: tuple[int, int]) -> list[Tick]:
@@ -152,7 +152,8 @@ def dot_chart(points: Sequence[Point]) -> DotChart | None:
         for place, label in enumerate(distinct(point.lane for point in points))
     ]
     left_out = [f"{p.lane}, {p.precision}, {p.tier}: {scientific(p.value)}" for p in points if not _drawable(p)]
-    summary = f"Errors of {len(lanes)} cases, from {scientific(min(values))} to {scientific(max(values))}, logarithmic axis."
+    ends = f"from {scientific(min(values))} to {scientific(max(values))}"
+    summary = f"Errors of {len(lanes)} cases, {ends}, on a logarithmic axis."
     return DotChart(len(lanes) * LANE_PIXELS, _log_ticks(decades), list(series.values()), lanes, left_out, summary)
 
 
@@ -186,7 +187,7 @@ def bar_chart(rows: Sequence[Row], best: Sequence[str]) -> BarChart | None:
 
 
 def _linear(value: float, whole: float) -> float:
-    return round((RIGHT - LEFT) * value / whole + LEFT, 3)
+    return round(100 * value / whole, 3)
 
 
 def _interval(row: Row, middle: float) -> tuple[float, float]:
@@ -201,7 +202,7 @@ def _bar(row: Row, middle: float, place: int, whole: float, best: bool) -> Bar:
         label=row.entrant,
         note=f"{milliseconds(middle)} ms ({milliseconds(low)} to {milliseconds(high)}){', best' if best else ''}",
         top=place * LANE_PIXELS,
-        width=round(_linear(middle, whole) - LEFT, 3),
+        width=_linear(middle, whole),
         low=_linear(low, whole),
         high=_linear(high, whole),
         peer=row.kind == "peer",
@@ -215,15 +216,16 @@ def _column(at: float) -> int:
 
 def dots_as_text(chart: DotChart) -> str:
     """Return the chart for a terminal: one line a case, a letter for each series, `*` where two meet."""
-    width = max(len(lane.label) for lane in chart.lanes)
+    labels = [_flat(lane.label) for lane in chart.lanes]
+    width = max(map(len, labels))
     lines = [f"{'':<{width}}  {_axis_text(chart.ticks)}"]
-    for lane in chart.lanes:
+    for label, lane in zip(labels, chart.lanes, strict=True):
         cells = ["."] * TEXT_COLUMNS
         for dot in lane.dots:
             column = _column(dot.at)
             cells[column] = dot.series.letter if cells[column] in (".", dot.series.letter) else "*"
-        lines.append(f"{lane.label:<{width}}  {''.join(cells)}")
-    legend = [f"{entry.letter}: {entry.label}" for entry in chart.series]
+        lines.append(f"{label:<{width}}  {''.join(cells)}")
+    legend = [f"{entry.letter}: {_flat(entry.label)}" for entry in chart.series]
     return "\n".join([*lines, "", *legend, "*: more than one"])
 
 
@@ -237,9 +239,14 @@ def _axis_text(ticks: Sequence[Tick]) -> str:
 
 def bars_as_text(chart: BarChart) -> str:
     """Return the chart for a terminal: one line an entrant, `#` for the kernel's variants and `=` for a library."""
-    width = max(len(bar.label) for bar in chart.bars)
-    return "\n".join(f"{bar.label:<{width}}  {_bar_text(bar):<{TEXT_COLUMNS}}  {bar.note}" for bar in chart.bars)
+    width = max(len(_flat(bar.label)) for bar in chart.bars)
+    return "\n".join(f"{_flat(bar.label):<{width}}  {_bar_text(bar):<{TEXT_COLUMNS}}  {bar.note}" for bar in chart.bars)
+
+
+def _flat(label: str) -> str:
+    """Return a label on one line, so that whatever it holds it takes one line of the chart."""
+    return " ".join(printable(label).split())
 
 
 def _bar_text(bar: Bar) -> str:
-    return ("=" if bar.peer else "#") * max(1, round(bar.width / (RIGHT - LEFT) * TEXT_COLUMNS))
+    return ("=" if bar.peer else "#") * max(1, round(bar.width / 100 * TEXT_COLUMNS))

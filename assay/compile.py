@@ -17,7 +17,7 @@ from assay.pool import Pool, worker_count
 from assay.progress import Progress
 from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant, Finding, Verdict
 from assay.stage import Job, run
-from assay.targets import capability_of
+from assay.targets import capability_of, too_old
 
 WORKER = "assay.codegen"
 
@@ -59,13 +59,18 @@ class Wanted:
 
 
 def _without_binary(wanted: Wanted, case: str, compiled: Verdict) -> Build:
-    fits = Verdict(outcome="untested", cause="upstream", reason="there is no binary to fit")
+    fits = compiled
+    if compiled.outcome != "inapplicable":
+        fits = Verdict(outcome="untested", cause="upstream", reason="there is no binary to fit")
     variant, target = wanted.variant.id, wanted.target
     return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=[])
 
 
 def _build(child: Child, wanted: Wanted, case: str, limit_s: float) -> Build:
     variant, target = wanted.variant.id, wanted.target
+    old = too_old(target, capability_of(target), wanted.variant.minimum_capability)
+    if old is not None:
+        return _without_binary(wanted, case, Verdict(outcome="inapplicable", cause="capability", reason=old))
     answer = child.ask({"do": "build", "variant": variant, "target": target, "case": case}, limit_s)
     if isinstance(answer, Fault):
         return _without_binary(wanted, case, diagnose(answer, wanted.variant.precision))

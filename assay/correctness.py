@@ -12,6 +12,7 @@ from assay.diagnosis import diagnose, diagnose_loading
 from assay.pool import Pool
 from assay.progress import Progress
 from assay.record import Check, Contrast, Declaration, DeclaredVariant, Digest, Verdict, as_float, number
+from assay.targets import too_old
 
 WORKER = "assay.trial"
 
@@ -66,22 +67,46 @@ class Trial:
         return f"{self.case} {self.variant.id}"
 
 
-def _try(child: Child, trial: Trial, seeds: list[int], limit_s: float) -> Tried:
-    variant, case = trial.variant, trial.case
-    request: dict[str, Any] = {"do": "try", "variant": variant.id, "case": case, "seeds": seeds}
-    answer = child.ask(request, limit_s)
+@dataclass(frozen=True)
+class Place:
+    """The device on which trials run, by name and compute capability."""
+
+    name: str
+    capability: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms trials run: the seeds of each, the seconds one may take, and the device (None: the CPU)."""
+
+    seeds: list[int]
+    limit_s: float
+    place: Place | None = None
+
+
+def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
+    check = Check(variant=trial.variant.id, case=trial.case, seeds=terms.seeds, verdict=verdict, comparisons=[])
+    return Tried(check)
+
+
+def _try(child: Child, trial: Trial, terms: Terms) -> Tried:
+    place, need = terms.place, trial.variant.minimum_capability
+    old = place and too_old(place.name, place.capability, need)
+    if old:
+        return _untried(trial, terms, Verdict(outcome="inapplicable", cause="capability", reason=old))
+    request: dict[str, Any] = {"do": "try", "variant": trial.variant.id, "case": trial.case, "seeds": terms.seeds}
+    answer = child.ask(request, terms.limit_s)
     if isinstance(answer, Fault):
-        verdict = diagnose(answer, variant.precision)
-        return Tried(Check(variant=variant.id, case=case, seeds=seeds, verdict=verdict, comparisons=[]))
+        return _untried(trial, terms, diagnose(answer, trial.variant.precision))
     return Tried(convert(answer["check"], Check, "the child's answer"), tuple(answer["cubins"]))
 
 
-def try_all(children: Sequence[Child], subject: Subject, seeds: list[int], limit_s: float, label: str) -> list[Tried]:
+def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: str) -> list[Tried]:
     """Try every variant on every case. A fault costs one trial; the next one gets a fresh child."""
     variants = [] if subject.declaration is None else subject.declaration.variants
     trials = [Trial(variant, case) for case in subject.cases for variant in variants]
     progress = Progress(label, len(trials))
-    tried = Pool(trials, lambda child, trial: _try(child, trial, seeds, limit_s), progress).run(children)
+    tried = Pool(trials, lambda child, trial: _try(child, trial, terms), progress).run(children)
     progress.close(summary(tried) if subject.declaration else subject.loading.reason)
     return tried
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import TypeVar
 
-from assay.record import Digest, NonFinite, Number, Unavailable
+from assay.record import Digest, NonFinite, Number, Rate, Unavailable
 
 T = TypeVar("T")
 
@@ -34,8 +34,15 @@ def scientific(value: Number) -> str:
 
 
 def milliseconds(nanoseconds: float | Unavailable) -> str:
-    """Return a time in ms to four digits."""
-    return shown(nanoseconds) if isinstance(nanoseconds, Unavailable) else f"{nanoseconds / 1e6:.4g}"
+    """Return a time in ms to four digits, trailing zeros kept."""
+    return shown(nanoseconds) if isinstance(nanoseconds, Unavailable) else f"{nanoseconds / 1e6:#.4g}".rstrip(".")
+
+
+def rate(value: Rate | Unavailable) -> str:
+    """Return a rate to four digits, whole where it is larger."""
+    if isinstance(value, Unavailable):
+        return ABSENT
+    return f"{value.value:.0f} {value.unit}" if value.value >= 1000 else f"{value.value:#.4g} {value.unit}"
 
 
 def gibibytes(count: int | Unavailable) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from assay.child import compiling_environment
-from assay.correctness import Subject, Tried, contrasts, describe, try_all, worker
+from assay.correctness import Place, Terms, Tried, contrasts, describe, try_all, worker
 from assay.record import Compile, Device, Digest, Environment, Execution, Gate, Gpu, Unavailable, Verdict
 from assay.stage import Job, run
 from assay.targets import parse_capability
@@ -21,17 +21,13 @@ def chosen_device(environment: Environment) -> Device | None:
     return next((device for device in devices if device.visible), None)
 
 
-def availability(gate: Gate, device: Device | None, subject: Subject) -> Verdict:
-    """Say whether the kernel may run: the gate is open, a device was captured, and it is new enough for the kernel."""
+def availability(gate: Gate, device: Device | None) -> Verdict:
+    """Say whether kernels may run: the gate is open and a device was captured."""
     if gate.protects.outcome != "passed":
         return gate.protects
     if device is None:
         reason = "the gate found a device that the captured environment does not have; capture it again"
         return Verdict(outcome="untested", cause="gate-disagrees", reason=reason)
-    need = None if subject.declaration is None else subject.declaration.minimum_capability
-    if need is not None and parse_capability(device.compute_capability) < parse_capability(need):
-        reason = f"{device.name} is {device.compute_capability}; this kernel needs {need} or newer"
-        return Verdict(outcome="inapplicable", cause="capability", reason=reason)
     return Verdict(outcome="passed", reason=f"ran on {device.name}, compute capability {device.compute_capability}")
 
 
@@ -65,22 +61,30 @@ def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> 
     ]
 
 
-def _without_device(verdict: Verdict, subject: Subject | None = None) -> Gpu:
-    declaration = None if subject is None else subject.declaration
-    return Gpu(availability=verdict, device=None, declaration=declaration, checks=[], contrasts=[], executions=[])
+def _without_device(verdict: Verdict) -> Gpu:
+    return Gpu(availability=verdict, device=None, declaration=None, checks=[], contrasts=[], executions=[])
 
 
-def _on_device(job: Job, gate: Gate, device: Device | None, compiled: Compile, cache: str) -> Gpu:
+def check_on_device(job: Job) -> Gpu:
+    """Try every variant on every case on the device, or say why none can."""
     assert job.kernel is not None
-    settings = job.settings
-    with worker(job.kernel, "cuda", compiling_environment(cache), job.log) as child:
+    environment: Environment = job.read("environment").result
+    compiled: Compile = job.read("compile").result
+    device = chosen_device(environment)
+    verdict = availability(job.read("gate").result, device)
+    if verdict.outcome != "passed" or device is None:
+        # Known without loading torch: a machine without a device has its answer at once.
+        return _without_device(verdict)
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache,
+        worker(job.kernel, "cuda", compiling_environment(cache), job.log) as child,
+    ):
         subject = describe(child, "gpu")
-        verdict = availability(gate, device, subject)
         if subject.declaration is None:
             return _without_device(subject.loading)
-        if verdict.outcome != "passed" or device is None:
-            return _without_device(verdict, subject)
-        tried = try_all([child], subject, settings.seeds, settings.gpu.limit_s, f"gpu {job.name}")
+        here = Place(device.name, parse_capability(device.compute_capability))
+        terms = Terms(job.settings.seeds, job.settings.gpu.limit_s, here)
+        tried = try_all([child], subject, terms, f"gpu {job.name}")
     checks = [t.check for t in tried]
     return Gpu(
         availability=verdict,
@@ -90,18 +94,6 @@ def _on_device(job: Job, gate: Gate, device: Device | None, compiled: Compile, c
         contrasts=contrasts(subject.declaration, checks, gated=True),
         executions=executions(tried, predictions(compiled, device.target)),
     )
-
-
-def check_on_device(job: Job) -> Gpu:
-    """Try every variant on every case on the device, or say why none can."""
-    gate: Gate = job.read("gate").result
-    environment: Environment = job.read("environment").result
-    compiled: Compile = job.read("compile").result
-    if gate.protects.outcome != "passed":
-        # Known without loading torch: a machine without a device has its answer at once.
-        return _without_device(gate.protects)
-    with tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache:
-        return _on_device(job, gate, chosen_device(environment), compiled, cache)
 
 
 def main(argv: Sequence[str]) -> int:

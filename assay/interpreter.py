@@ -7,7 +7,7 @@ never precision, and shows no race.
 from collections.abc import Sequence
 
 from assay.child import interpreting_environment
-from assay.correctness import contrasts, describe, try_all, worker
+from assay.correctness import Terms, contrasts, describe, try_all, worker
 from assay.pool import worker_count
 from assay.record import Contrast, Interpreter, Unavailable
 from assay.stage import Job, run
@@ -30,7 +30,7 @@ def interpret(job: Job) -> Interpreter:
     ]
     with children[0]:
         subject = describe(children[0], "interpreter")
-        tried = try_all(children, subject, job.settings.seeds, settings.limit_s, f"interpreter {job.name}")
+        tried = try_all(children, subject, Terms(job.settings.seeds, settings.limit_s), f"interpreter {job.name}")
     checks = [t.check for t in tried]
     found = contrasts(subject.declaration, checks, gated=False)
     return Interpreter(

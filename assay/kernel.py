@@ -16,6 +16,7 @@ import torch
 
 from assay.errors import AssayError
 from assay.record import Declaration, DeclaredVariant
+from assay.targets import capability_text
 
 Tensors = Mapping[str, torch.Tensor]
 Size = Mapping[str, int]
@@ -29,16 +30,30 @@ class KernelError(AssayError):
 
 @dataclass(frozen=True)
 class Variant:
-    """A precision mode in one configuration. `options` reach the launch as they stand."""
+    """A precision mode in one configuration. `options` reach the launch as they stand.
+
+    `capability` is what this variant needs beyond its kernel, or None.
+    """
 
     precision: str
     configuration: str
     options: Mapping[str, int | str] = field(default_factory=dict)
+    capability: tuple[int, int] | None = None
 
     @property
     def id(self) -> str:
         """`<precision>/<configuration>`, as claims name it."""
         return f"{self.precision}/{self.configuration}"
+
+    def declared(self, kernel: tuple[int, int] | None) -> DeclaredVariant:
+        """Return what later stages need to know; the newer of the kernel's and the variant's capability counts."""
+        needs = [need for need in (self.capability, kernel) if need is not None]
+        return DeclaredVariant(
+            id=self.id,
+            precision=self.precision,
+            configuration=self.configuration,
+            minimum_capability=capability_text(max(needs)) if needs else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -173,12 +188,9 @@ class Kernel:
         """Return what later stages need to know."""
         return Declaration(
             title=self.title,
-            variants=[
-                DeclaredVariant(id=v.id, precision=v.precision, configuration=v.configuration) for v in self.variants
-            ],
+            variants=[variant.declared(self.capability) for variant in self.variants],
             cases=[case.name for case in self.cases],
             timed=[case.name for case in self.timed],
-            minimum_capability=None if self.capability is None else ".".join(map(str, self.capability)),
             contrasts=[(contrast.reference, contrast.lesser) for contrast in self.contrasts],
         )
 

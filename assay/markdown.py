@@ -6,11 +6,11 @@ from assay.privacy import printable
 
 # Escaped only where it would mean something, so that the source stays readable on a terminal: `sm_90` and `a <= b` are
 # text as they stand. Rules: CommonMark 0.31 and GFM's tables, strikethrough and mathematics.
-_INLINE = re.compile(r"[\\`|\[~$]|\*(?=\S)|(?<=\S)\*|(?<!\w)_|_(?!\w)")
+_INLINE = re.compile(r"[\\`|\[~$]|\*(?=\S)|(?<=\S)\*|(?<![^\W_])_|_(?![^\W_])")
 _ENTITY = re.compile(r"&(?=[#A-Za-z])")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ITEM = re.compile(r"^(\d+)([.)])(?=\s|$)")
-_BLOCK = re.compile(r"^(#{1,6}(?=\s|$)|>|[-+](?=\s|$)|-{2,}|=+)")
+_BLOCK = re.compile(r"^(#{1,6}(?=\s|$)|>|[-+*](?=\s|$)|-{2,}|=+)")
 
 
 def escape(text: str) -> str:

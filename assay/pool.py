@@ -44,7 +44,7 @@ class Pool(Generic[Item, Answered]):
             self._progress.step()
 
     def run(self, children: Sequence[Child]) -> list[Answered]:
-        """Ask until every item has its answer. A thread owns one child, and ends it; no more start than there are items."""
+        """Ask until every item has its answer. A thread owns one child, and ends it."""
         threads = [threading.Thread(target=self._own, args=(child,)) for child in children[: len(self._items)]]
         for thread in threads:
             thread.start()

@@ -11,11 +11,16 @@ from msgspec import Meta, Struct, field
 
 SCHEMA_VERSION = 1
 
-Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="sha256, lower-case hexadecimal")]
-Pointer = Annotated[str, Meta(pattern="^(/.*)?$", description="JSON pointer, RFC 6901")]
-Instant = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC, whole seconds")]
+# The patterns mean the same to Python and in the published schemas (ECMA 262): `[0-9]` is ASCII to both, and to Python
+# `$` alone would also stand before a last line feed.
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)", description="sha256, lower-case hexadecimal")]
+Pointer = Annotated[str, Meta(pattern=r"^(/.*)?$(?!\n)", description="JSON pointer, RFC 6901")]
+Instant = Annotated[
+    str,
+    Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$(?!\n)", description="UTC, whole seconds"),
+]
 Count = Annotated[int, Meta(ge=0, le=2**53 - 1)]
-Capability = Annotated[str, Meta(pattern=r"^\d+\.\d+$", description="CUDA compute capability, such as 9.0")]
+Capability = Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+$(?!\n)", description="CUDA compute capability, such as 9.0")]
 
 Outcome = Literal["passed", "failed", "cantTell", "inapplicable", "untested"]
 """The five outcomes of W3C EARL 1.0 (https://www.w3.org/TR/EARL10-Schema/#outcome)."""
@@ -179,11 +184,15 @@ class Environment(Record, frozen=True, kw_only=True):
 
 
 class DeclaredVariant(Record, frozen=True, kw_only=True):
-    """A precision mode in one configuration. `id` is `<precision>/<configuration>`."""
+    """A precision mode in one configuration. `id` is `<precision>/<configuration>`.
+
+    `minimum_capability` is what it needs, by its own declaration or its kernel's.
+    """
 
     id: str
     precision: str
     configuration: str
+    minimum_capability: Capability | None
 
 
 class Declaration(Record, frozen=True, kw_only=True):
@@ -193,7 +202,6 @@ class Declaration(Record, frozen=True, kw_only=True):
     variants: list[DeclaredVariant]
     cases: list[str]
     timed: list[str]
-    minimum_capability: Capability | None
     contrasts: list[tuple[str, str]]
 
 
@@ -384,7 +392,8 @@ class Rate(Record, frozen=True, kw_only=True, tag_field="kind", tag="rate"):
 class Row(Record, frozen=True, kw_only=True):
     """One entrant of a sweep: a variant of the kernel, or a library peer.
 
-    `samples_ns` keeps every sample in the order taken, one a round; the median and interval are derived from it.
+    `samples_ns` keeps every sample in the order taken, one a round. The median and `low_ns` to `high_ns`, its 95%
+    interval, are derived from them where the verdict is passed. `cubin_sha256`: the binaries that warming up launched.
     """
 
     entrant: str

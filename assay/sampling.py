@@ -6,7 +6,7 @@ card touches all of them alike. A sample is a median, because a disturbed launch
 
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from assay.record import Conditions, Count, Declaration, Digest, Record, Verdict
@@ -84,10 +84,11 @@ class Device(Protocol):
         """Return the card's state now."""
 
 
-def schedule(rounds: int, entrants: Sequence[str], seed: int) -> list[list[str]]:
-    """Return the order of each round: all entrants, shuffled; the same for the same seed."""
+def schedule(rounds: int, entrants: Sequence[str], seed: int) -> Iterator[list[str]]:
+    """Yield the order of each round: all entrants, shuffled; the same for the same seed."""
     generator = random.Random(seed)  # noqa: S311, an order that can be made again is wanted
-    return [generator.sample(entrants, len(entrants)) for _ in range(rounds)]
+    for _ in range(rounds):
+        yield generator.sample(entrants, len(entrants))
 
 
 def _timed(device: Device, launch: Callable[[], object]) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ def _document(title: str, schema: dict[str, Any]) -> bytes:
 
 
 def schema_files() -> dict[str, bytes]:
-    """Return the content of every schema file by name: `<stage>.schema.json` for each stage, and that of config.yaml."""
+    """Return the content of each schema file by name: `<stage>.schema.json` for every stage, and that of config.yaml."""
     files = {
         f"{stage}.schema.json": _document(schema_name(stage), msgspec.json.schema(kind))
         for stage, kind in ARTIFACTS.items()

@@ -16,9 +16,11 @@ PACKAGE = Path("assay")
 WORKFLOW = ("Snakefile", "config.yaml", "rules/*.smk", "kernels/*.py", "assay/*.py", "reports/*", "envs/*")
 
 
-def _imported(path: Path) -> set[str]:
+@cache
+def _imported(source: str) -> frozenset[str]:
+    # Remembered by text: parsing every module anew for each stage would double the time of a run that does nothing.
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         # A module that runs as a child process is not imported but named: "assay.trial".
         if isinstance(node, ast.Constant) and re.fullmatch(r"assay\.\w+", str(node.value)):
             names.add(str(node.value).removeprefix("assay."))
@@ -27,7 +29,7 @@ def _imported(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "assay":
             module = node.module.removeprefix("assay").lstrip(".")
             names |= {module} if module else {alias.name for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 @cache
@@ -48,7 +50,7 @@ def modules(stage: StageName) -> tuple[Path, ...]:
             continue
         seen.add(name)
         # The command line can start every stage, so its own imports would make each stage depend on all.
-        waiting += [] if name == "__main__" else sorted(_imported(path))
+        waiting += [] if name == "__main__" else sorted(_imported(path.read_text("utf-8")))
     return tuple(PACKAGE / f"{name}.py" for name in sorted(seen))
 
 

@@ -93,7 +93,7 @@ def stage_of(path: Path) -> StageName:
 def evidence_files() -> list[Path]:
     """Return the evidence under results/: every record but the claims and the report, which are derived from it."""
     stages = [stage for stage in ARTIFACTS if stage not in ("claims", "report")]
-    patterns = [pattern for stage in stages for pattern in (f"{stage}.json", f"*/{stage}.json")]
+    patterns = [pattern for stage in stages for pattern in (f"{stage}.json", f"[!.]*/{stage}.json")]
     return sorted(path for pattern in patterns for path in RESULTS_FOLDER.glob(pattern))
 
 

@@ -72,7 +72,7 @@ def _compiled(claims: Sequence[Claim]) -> str | None:
     made = {tier: [c for c in claims if c.tier == tier and c.outcome == "passed"] for tier in COMPILED_TIERS}
     if not made["compiled"]:
         return None
-    asked = sum(claim.tier == "compiled" and claim.outcome != "untested" for claim in claims)
+    asked = sum(claim.tier == "compiled" and claim.outcome in ("passed", "failed", "cantTell") for claim in claims)
     targets = _span(claim.target for claim in made["compiled"])
     return f"{len(made['compiled'])} of {asked} builds compiled for {targets}, of which {len(made['fits'])} fit"
 
@@ -103,7 +103,7 @@ def _blocked(claims: Sequence[Claim]) -> str | None:
     drivers = {claim.reason for claim in waiting if claim.cause in ("no-driver", "gate-disagrees")}
     targets = _span(claim.target for claim in waiting)
     why = next(iter(sorted(drivers)), "no such device here")
-    return f"correctness and timing on {targets} remain blocked: {why.rstrip('.')}"
+    return f"correctness and timing on {targets} remain blocked: {why.split(';')[0].rstrip('.')}"
 
 
 def _failed(claims: Sequence[Claim]) -> str | None:

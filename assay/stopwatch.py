@@ -38,7 +38,11 @@ class TensorDevice(sampling.Device, Protocol):
 
 
 class CudaDevice:
-    """The first visible GPU, timed with its own events, so that what the host does is not in the samples."""
+    """The first visible GPU, timed with its own events.
+
+    The host's part of a launch stays out of a sample as long as it takes less time than the flush queued before it; a
+    launch that keeps the host busy for longer is measured with the wait, as its user would see it.
+    """
 
     place = "cuda"
 

@@ -125,12 +125,13 @@ def check(bench: Bench, variants: Sequence[str]) -> dict[str, Verdict]:
 
 def judge(bench: Bench, names: Sequence[str], taken: Sequence[Round], stopped: Verdict | None) -> dict[str, Verdict]:
     """Return the verdict of each entrant that took part in the rounds."""
-    if stopped is not None or not names:
-        return dict.fromkeys(names, stopped) if stopped is not None else {}
-    timed = Verdict(outcome="passed", reason=how(bench.settings, taken))
+    if stopped is not None:
+        return dict.fromkeys(names, stopped)
+    timed = dict.fromkeys(names, Verdict(outcome="passed", reason=how(bench.settings, taken)))
     variants = [entrant.name for entrant in bench.entrants if entrant.kind == "variant" and entrant.name in names]
-    wrong = {name: verdict for name, verdict in check(bench, variants).items() if verdict.outcome != "passed"}
-    return dict.fromkeys(names, timed) | wrong
+    # Without a round nothing was written since the warm-up, and `row` says that there are no samples.
+    checked = check(bench, variants) if taken else {}
+    return timed | {name: verdict for name, verdict in checked.items() if verdict.outcome != "passed"}
 
 
 def sweep(bench: Bench, barred: Mapping[str, Verdict], contrasts: Sequence[tuple[str, str]]) -> Sweep:

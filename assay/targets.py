@@ -44,3 +44,15 @@ def parse_capability(text: str) -> tuple[int, int]:
     """Return (9, 0) for '9.0'."""
     major, minor = text.split(".")
     return int(major), int(minor)
+
+
+def capability_text(capability: tuple[int, int]) -> str:
+    """Return '9.0' for (9, 0)."""
+    return f"{capability[0]}.{capability[1]}"
+
+
+def too_old(name: str, capability: tuple[int, int], need: str | None) -> str | None:
+    """Return why a device or target called `name` cannot serve what needs `need`, or None where it can."""
+    if need is None or capability >= parse_capability(need):
+        return None
+    return f"{name} is {capability_text(capability)}; {need} or newer is needed"

@@ -31,7 +31,7 @@ from assay.record import (
     as_float,
     number,
 )
-from assay.targets import capability_of, parse_capability
+from assay.targets import capability_of, too_old
 
 ALL = "*"
 """Stands for every kernel, or every variant of one: a gate guards them all, a file that does not load has none."""
@@ -94,6 +94,11 @@ class Subject:
                 found: Declaration = held.result.declaration
                 return found
         return None
+
+    def needs(self, variant: str) -> str | None:
+        """The compute capability that a variant needs, or None."""
+        variants = [] if self.declaration is None else self.declaration.variants
+        return next((v.minimum_capability for v in variants if v.id == variant), None)
 
 
 @dataclass(frozen=True)
@@ -261,12 +266,10 @@ Barred = tuple[Verdict, list[tuple[Held, str]]]
 def _barred(subject: Subject, machine: Machine, about: About, minimum: str) -> Barred | None:
     """Return why no device of this target can show anything here: too old, does not fit, or none is here."""
     variant, target = about.variant, str(about.target)
-    need = subject.declaration.minimum_capability if subject.declaration else None
-    least = max(parse_capability(minimum), parse_capability(need or minimum))
-    capability = capability_of(target)
-    if capability < least:
-        reason = f"{target} is {capability[0]}.{capability[1]}; {least[0]}.{least[1]} or newer is needed"
-        return Verdict(outcome="inapplicable", cause="capability", reason=reason), [(machine.gate, "/result/argv")]
+    for need in (minimum, subject.needs(variant)):
+        old = too_old(target, capability_of(target), need)
+        if old is not None:
+            return Verdict(outcome="inapplicable", cause="capability", reason=old), [(machine.gate, "/result/argv")]
     built = _build(subject.records["compile"], variant, target)
     if built is not None and built[1].fits.outcome == "inapplicable":
         return built[1].fits, [(subject.records["compile"], f"/result/builds/{built[0]}/fits")]

@@ -8,7 +8,8 @@ from operator import or_
 from assay.charts import BarChart, bar_chart
 from assay.conditions import disturbances
 from assay.evidence import Evidence, Reference, Told
-from assay.formats import ABSENT, milliseconds, numeral, shown, spread
+from assay.formats import ABSENT, distinct, milliseconds, numeral, rate, shown, spread
+from assay.outcomes import VERIFIED
 from assay.record import Conditions, Row, Speedup, Sweep, Unavailable
 
 
@@ -39,10 +40,11 @@ class SpeedupRow:
 
 @dataclass(frozen=True)
 class SweepSection:
-    """One size: who was timed, how fast, and how the card was meanwhile."""
+    """One size: who was timed, how (`said` of all that were), how fast, and how the card was meanwhile."""
 
     size: str
     work: str
+    said: list[str]
     rows: list[TimeRow]
     chart: BarChart | None
     speedups: list[SpeedupRow]
@@ -73,14 +75,13 @@ def _against(row: Row, rows: Sequence[Row]) -> str:
 
 def _time_row(row: Row, sweep: Sweep, best: Sequence[str], told: Told) -> TimeRow:
     absent = isinstance(row.median_ns, Unavailable)
-    rate = ABSENT if isinstance(row.rate, Unavailable) else f"{numeral(row.rate.value, 4)} {row.rate.unit}"
     return TimeRow(
         entrant=row.entrant,
         kind="library" if row.kind == "peer" else "variant",
         precision=row.precision,
         median=ABSENT if absent else milliseconds(row.median_ns),
         interval=ABSENT if absent else f"{milliseconds(row.low_ns)} to {milliseconds(row.high_ns)}",
-        rate=rate,
+        rate=rate(row.rate),
         against=_against(row, sweep.rows),
         samples=len(row.samples_ns),
         best=row.entrant in best,
@@ -114,8 +115,8 @@ def _conditions(rounds: Sequence[Conditions]) -> list[tuple[str, str]]:
 
 def _work(sweep: Sweep) -> str:
     dimensions = ", ".join(f"{name} = {size}" for name, size in sorted(sweep.dimensions.items()))
-    amounts = [f"{sweep.flops} floating-point operations"] if sweep.flops else []
-    return "; ".join([dimensions, *amounts, f"{sweep.bytes} bytes at least"])
+    amounts = [f"{sweep.flops:,} floating-point operations"] if sweep.flops else []
+    return "; ".join([dimensions, *amounts, f"{sweep.bytes:,} bytes read and written at least"])
 
 
 def _sweep_section(evidence: Evidence, place: int, sweep: Sweep) -> SweepSection:
@@ -132,6 +133,7 @@ def _sweep_section(evidence: Evidence, place: int, sweep: Sweep) -> SweepSection
     return SweepSection(
         size=sweep.size,
         work=_work(sweep),
+        said=distinct(row.told.reason for row in rows if row.told.mark == VERIFIED),
         rows=rows,
         chart=bar_chart(sweep.rows, best),
         speedups=speedups,

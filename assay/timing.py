@@ -14,10 +14,9 @@ from assay.diagnosis import diagnose_loading
 from assay.privacy import salted
 from assay.progress import Progress
 from assay.record import Check, Device, Environment, Gate, Gpu, Sweep, Timing, Verdict
-from assay.sampling import Entrant, Identity, Subject
+from assay.sampling import Entrant, Subject
 from assay.stage import Job, run
 from assay.sweep import Asked, Bench, ask, sweep
-from assay.targets import parse_capability
 
 WORKER = "assay.stopwatch"
 
@@ -44,15 +43,6 @@ def unloaded(fault: Fault) -> Verdict:
     if fault.kind == "NoDeviceError":
         return Verdict(outcome="inapplicable", cause="no-device", reason=fault.reason)
     return diagnose_loading(fault)
-
-
-def incapable(minimum: str | None, device: Identity) -> Verdict | None:
-    """Return why the device is below the compute capability that the kernel declares, or None."""
-    found = device.compute_capability
-    if minimum is None or parse_capability(found) >= parse_capability(minimum):
-        return None
-    reason = f"the device's compute capability is {found}; the kernel declares that it needs {minimum} or newer"
-    return Verdict(outcome="inapplicable", cause="capability", reason=reason)
 
 
 def bar(checks: Sequence[Check]) -> Verdict | None:
@@ -111,13 +101,9 @@ def time_kernel(child: Asked, environment: Environment, gpu: Gpu, settings: Sett
     if isinstance(subject, Fault):
         return Timing(availability=unloaded(subject), device=gpu.device, sweeps=[])
     device = device_of(environment, gpu, subject.device.uuid)
-    availability = incapable(subject.declaration.minimum_capability, subject.device)
-    if availability is None and not subject.problems:
-        availability = Verdict(
-            outcome="inapplicable", cause="not-measured", reason="the kernel declares no size to time"
-        )
-    if availability is not None:
-        return Timing(availability=availability, device=device, sweeps=[])
+    if not subject.problems:
+        nothing = Verdict(outcome="inapplicable", cause="not-measured", reason="the kernel declares no size to time")
+        return Timing(availability=nothing, device=device, sweeps=[])
     ran = Verdict(outcome="passed", reason="a usable device ran the kernel")
     sweeps = time_subject(child, subject, gpu.checks, settings, name)
     return Timing(availability=ran, device=device, sweeps=sweeps)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TextIO
 from snakemake.exceptions import WorkflowError
 
 from assay.config import Settings, kernel_files, parse_settings
-from assay.errors import ConfigError
+from assay.errors import AssayError
 from assay.record import StageName
+from assay.sources import modules
 from assay.stage import record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate")
@@ -30,9 +31,10 @@ class Plan(NamedTuple):
 def plan(config: dict[str, Any]) -> Plan:
     """Turn what Snakemake read from config.yaml and `--config` into a plan; WorkflowError where it makes no sense."""
     try:
+        modules("claims")  # refuses any folder but the project's, where nothing below would make sense
         settings = parse_settings(config, "config.yaml")
         kernels = kernel_files(settings, Path("kernels"))
-    except ConfigError as error:
+    except AssayError as error:
         raise WorkflowError(str(error)) from None
     records = [record_path(stage, None) for stage in WHOLE]
     records += [record_path(stage, kernel) for kernel in kernels for stage in PER_KERNEL]

@@ -1,19 +1,23 @@
 # Stage claims: what the records show, and what they do not.
 #
-# inputs:  the stage's modules, the kernel files, every record before this one
+# inputs:  the stage's modules, the kernel files, every record before this one, all sources of the workflow
 # outputs: results/claims.json
 
 
 rule claims:
     input:
         modules=modules("claims"),
+        # Claims name the state of the whole source.
+        sources=workflow_files(),
         kernels=list(KERNELS.values()),
         records=EVIDENCE,
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/claims.json"),
+    log:
+        "results/logs/claims.log",
     params:
         settings=stage_settings(SETTINGS, "claims"),
         records=[word for path in EVIDENCE for word in ("--record", path)],
     shell:
-        "{PYTHON} -m assay claims {params.records:q} --settings {params.settings:q} --out {output:q}"
+        "python -m assay claims {params.records:q} --settings {params.settings:q} --out {output:q} 2>&1 | tee {log:q}"

@@ -12,8 +12,11 @@ rule compile:
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/{kernel}/compile.json"),
+    log:
+        # What the kernel file prints; the stage's own words go to the terminal.
+        "results/{kernel}/logs/compile.log",
     params:
         settings=stage_settings(SETTINGS, "compile"),
     shell:
-        "{PYTHON} -m assay compile --kernel {input.kernel:q} --environment {input.environment:q}"
+        "python -m assay compile --kernel {input.kernel:q} --environment {input.environment:q}"
         " --settings {params.settings:q} --out {output:q}"

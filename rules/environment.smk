@@ -10,6 +10,8 @@ rule environment:
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/environment.json"),
+    log:
+        "results/logs/environment.log",
     resources:
         # On a cluster: captured where the kernels will run.
         gpu=1,
@@ -17,4 +19,4 @@ rule environment:
         settings=stage_settings(SETTINGS, "environment"),
         fingerprint=FINGERPRINT,
     shell:
-        "{PYTHON} -m assay environment --settings {params.settings:q} --out {output:q}"
+        "python -m assay environment --settings {params.settings:q} --out {output:q} 2>&1 | tee {log:q}"

@@ -11,10 +11,12 @@ rule gate:
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/gate.json"),
+    log:
+        "results/logs/gate.log",
     resources:
         gpu=1,
     params:
         settings=stage_settings(SETTINGS, "gate"),
     shell:
-        "{PYTHON} -m assay gate --environment {input.environment:q}"
-        " --settings {params.settings:q} --out {output:q}"
+        "python -m assay gate --environment {input.environment:q}"
+        " --settings {params.settings:q} --out {output:q} 2>&1 | tee {log:q}"

@@ -15,10 +15,13 @@ rule gpu:
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/{kernel}/gpu.json"),
+    log:
+        # What the kernel file prints; the stage's own words go to the terminal.
+        "results/{kernel}/logs/gpu.log",
     resources:
         gpu=1,
     params:
         settings=stage_settings(SETTINGS, "gpu"),
     shell:
-        "{PYTHON} -m assay gpu --kernel {input.kernel:q} --environment {input.environment:q}"
+        "python -m assay gpu --kernel {input.kernel:q} --environment {input.environment:q}"
         " --gate {input.gate:q} --compile {input.compile:q} --settings {params.settings:q} --out {output:q}"

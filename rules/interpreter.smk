@@ -12,9 +12,12 @@ rule interpreter:
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/{kernel}/interpreter.json"),
+    log:
+        # What the kernel file prints; the stage's own words go to the terminal.
+        "results/{kernel}/logs/interpreter.log",
     params:
         settings=stage_settings(SETTINGS, "interpreter"),
     shell:
         # Triton chooses between interpreter and compiler when it decorates, so each has its own process.
-        "TRITON_INTERPRET=1 {PYTHON} -m assay interpreter --kernel {input.kernel:q}"
+        "TRITON_INTERPRET=1 python -m assay interpreter --kernel {input.kernel:q}"
         " --environment {input.environment:q} --settings {params.settings:q} --out {output:q}"

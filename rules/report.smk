@@ -16,8 +16,10 @@ rule render:
         record=update("results/report.json"),
         html=update("results/report.html"),
         markdown=update("results/report.md"),
+    log:
+        "results/logs/report.log",
     params:
         records=[word for path in EVIDENCE for word in ("--record", path)],
     shell:
-        "{PYTHON} -m assay report {params.records:q} --claims {input.claims:q}"
-        " --html {output.html:q} --markdown {output.markdown:q} --out {output.record:q}"
+        "python -m assay report {params.records:q} --claims {input.claims:q}"
+        " --html {output.html:q} --markdown {output.markdown:q} --out {output.record:q} 2>&1 | tee {log:q}"

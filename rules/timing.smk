@@ -14,10 +14,13 @@ rule timing:
     output:
         # The record of the last good run stays until this one succeeds.
         update("results/{kernel}/timing.json"),
+    log:
+        # What the kernel file prints; the stage's own words go to the terminal.
+        "results/{kernel}/logs/timing.log",
     resources:
         gpu=1,
     params:
         settings=stage_settings(SETTINGS, "timing"),
     shell:
-        "{PYTHON} -m assay timing --kernel {input.kernel:q} --environment {input.environment:q}"
+        "python -m assay timing --kernel {input.kernel:q} --environment {input.environment:q}"
         " --gate {input.gate:q} --gpu {input.gpu:q} --settings {params.settings:q} --out {output:q}"

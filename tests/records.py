@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from assay.artifact import canonical, schema_name, seal, sha256_bytes, sha256_file, write_bytes
+from assay.evidence import Evidence
 from assay.record import (
     Artifact,
     Best,
@@ -130,7 +131,12 @@ class Subject:
     @property
     def variants(self) -> list[DeclaredVariant]:
         return [
-            DeclaredVariant(id=f"{precision}/{configuration}", precision=precision, configuration=configuration)
+            DeclaredVariant(
+                id=f"{precision}/{configuration}",
+                precision=precision,
+                configuration=configuration,
+                minimum_capability=None,
+            )
             for precision in self.precisions
             for configuration in self.configurations
         ]
@@ -145,7 +151,6 @@ class Subject:
             variants=self.variants,
             cases=list(self.cases),
             timed=[self.timed],
-            minimum_capability=None,
             contrasts=self.contrasts,
         )
 
@@ -459,6 +464,34 @@ class Tree:
     def options(self) -> list[str]:
         """Return the options that name every record."""
         return [word for path in self.paths for word in ("--record", path)]
+
+
+def evidence(stage: StageName, result: Record, kernel: str | None = None, number: int = 1) -> Evidence:
+    """Return a record as it would be found on disk, without a disk."""
+    artifact: Artifact[Any] = seal(
+        Artifact(
+            schema=schema_name(stage),
+            stage=stage,
+            kernel=kernel,
+            materials={},
+            command=["python", "-m", "assay", stage],
+            run=Run(started="2026-11-29T10:00:00Z", duration_ns=1, exit_code=0),
+            result=result,
+        )
+    )
+    path = f"results/{kernel}/{stage}.json" if kernel else f"results/{stage}.json"
+    return Evidence(number, path, sha256_bytes(canonical(artifact)), artifact)
+
+
+def evidence_of(subject: Subject, found: Device | None, targets: Sequence[str] = TARGETS) -> list[Evidence]:
+    """Return the records of one kernel."""
+    results: dict[StageName, Record] = {
+        "interpreter": interpreter(subject),
+        "compile": compilation(subject, targets),
+        "gpu": gpu(subject, found),
+        "timing": timing(subject, found),
+    }
+    return [evidence(stage, result, subject.name, place) for place, (stage, result) in enumerate(results.items(), 1)]
 
 
 def replaced(record: Any, **changes: Any) -> Any:

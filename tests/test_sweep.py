@@ -1,8 +1,11 @@
 """A sweep from the asking side, against the real worker on the host; only its faults are made up."""
 
 import io
+import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from host_device import InProcess, write_toy
@@ -150,13 +153,29 @@ def test_an_unchecked_output_is_inconclusive(tmp_path: Path, reply: Answer | Fau
     assert verdicts(found)["torch"] == ("passed", None)
 
 
-def test_rounds_end_at_the_limit_and_the_row_says_so(tmp_path: Path) -> None:
-    hurried = TimingSettings(rounds=10**5, repeats=1, warmup=1, limit_s=0.5)
-    found, _ = swept(tmp_path, ("ieee", "right"), settings=hurried)
+def ticking() -> SimpleNamespace:
+    """Return a clock on which every look takes one second."""
+    return SimpleNamespace(monotonic=partial(next, itertools.count()))
+
+
+def test_rounds_end_at_the_limit_and_the_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.sweep.time", ticking())
+    found, _ = swept(tmp_path, ("ieee", "right"), settings=TimingSettings(repeats=1, limit_s=7.0))
     row = found.rows[0]
-    assert len(row.samples_ns) == len(found.rounds) < 10**5
-    assert row.verdict.outcome == "passed", row.verdict.reason
-    assert "no more of 100000 rounds fit in 0.5 s" in row.verdict.reason
+    assert len(row.samples_ns) == len(found.rounds) == 7
+    assert row.verdict.outcome == "passed"
+    assert row.verdict.reason.startswith("timed in 7 interleaved rounds")
+    assert "no more of 100 rounds fit in 7 s" in row.verdict.reason
+
+
+def test_no_round_within_the_limit_is_inconclusive_and_no_wrong_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.sweep.time", ticking())
+    found, child = swept(tmp_path, ("ieee", "right"), settings=TimingSettings(limit_s=0.5))
+    assert set(verdicts(found).values()) == {("cantTell", "not-measured")}
+    assert found.rows[0].verdict.reason == "0 rounds were taken; an interval of the median needs 6"
+    assert "check" not in {request["do"] for request in child.requests}
 
 
 def test_with_nobody_ready_there_is_a_sweep_without_rounds(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""What all tests share: the folder they run in, the finished run of a tiny project, and where GPU tests are skipped."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from project import ROOT, Project, new_project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _in_the_project() -> Iterator[None]:
+    """Run in the project's folder, wherever pytest was started: stages name their files from there."""
+    before = Path.cwd()
+    os.chdir(ROOT)
+    yield
+    os.chdir(before)
+
+
+@cache
+def _gate() -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "gate"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return "" if done.returncode == 0 else f"no usable device: {(done.stdout + done.stderr).strip()}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs a device where the gate finds none, with the gate's own reason."""
+    if item.get_closest_marker("gpu") and (reason := _gate()):
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A tiny project in which the whole workflow has run once. Tests that change anything take `project`."""
+    made = new_project(tmp_path_factory.mktemp("finished") / "project")
+    done = made.snakemake("report")
+    (made.root / "printed.txt").write_text(done.stdout, "utf-8")
+    assert done.returncode == 0, done.stdout
+    return made
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A copy of the finished project, to change and run again."""
+    return finished.copy(tmp_path / "project")

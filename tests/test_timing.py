@@ -1,0 +1,291 @@
+"""The stage `timing`: what keeps a variant, or a kernel, from being timed, and the record that comes of it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_device import InProcess, write_toy
+
+from assay import timing
+from assay.artifact import open_session, read
+from assay.child import Answer, Fault
+from assay.config import Settings, TimingSettings
+from assay.record import (
+    Check,
+    Cpu,
+    Device,
+    Driver,
+    Environment,
+    Gate,
+    Gpu,
+    Outcome,
+    Python,
+    Record,
+    Source,
+    StageName,
+    System,
+    Unavailable,
+    Verdict,
+)
+from assay.sampling import Entrant
+
+ABSENT = Unavailable(reason="not asked")
+PASSED = Verdict(outcome="passed", reason="as it should be")
+NO_DRIVER = Verdict(outcome="inapplicable", cause="no-driver", reason="no NVIDIA driver here")
+SETTINGS = Settings(timing=TimingSettings(rounds=6, repeats=1, warmup=1, flush_mebibytes=0))
+PROJECT = Path(timing.__file__).parents[1]
+
+
+def device(uuid_hash: str | Unavailable = ABSENT, name: str = "Card") -> Device:
+    return Device(
+        name=name,
+        target="sm_80",
+        compute_capability="8.0",
+        uuid_hash=uuid_hash,
+        visible=True,
+        memory_bytes=ABSENT,
+        vbios=ABSENT,
+        ecc=ABSENT,
+        mig=ABSENT,
+        persistence=ABSENT,
+        power_limit_milliwatts=ABSENT,
+        maximum_sm_clock_mhz=ABSENT,
+        maximum_memory_clock_mhz=ABSENT,
+    )
+
+
+def environment(*devices: Device) -> Environment:
+    return Environment(
+        driver=Driver(version=ABSENT, cuda=ABSENT, nvml=ABSENT),
+        devices=list(devices) or ABSENT,
+        cpu=Cpu(model=ABSENT, architecture="x86_64", logical_cores=1, memory_bytes=ABSENT),
+        system=System(kernel="Linux", release="6", distribution=ABSENT, libc=ABSENT, host_hash=ABSENT),
+        python=Python(implementation="CPython", version="3.11.0"),
+        distributions={},
+        variables={},
+        assemblers={},
+        torch_cuda=ABSENT,
+        source=Source(commit=ABSENT, dirty=ABSENT, digest="0" * 64),
+    )
+
+
+def gate(protects: Verdict = PASSED) -> Gate:
+    return Gate(
+        argv=["python", "-m", "assay", "gate"],
+        exit_code=0,
+        message="",
+        expected_exit_code=0,
+        expectation="",
+        verdict=PASSED,
+        protects=protects,
+    )
+
+
+def check(variant: str, outcome: Outcome = "passed", case: str = "small", reason: str = "why") -> Check:
+    cause = {"failed": "wrong-value", "inapplicable": "does-not-fit", "cantTell": "noise"}.get(outcome)
+    verdict = Verdict(outcome=outcome, cause=cause, reason=reason)  # type: ignore[arg-type]
+    return Check(variant=variant, case=case, seeds=[7], verdict=verdict, comparisons=[])
+
+
+def gpu(*checks: Check, availability: Verdict = PASSED) -> Gpu:
+    return Gpu(
+        availability=availability,
+        device=device(name="as stage gpu has it"),
+        declaration=None,
+        checks=list(checks),
+        contrasts=[],
+        executions=[],
+    )
+
+
+def variant(name: str) -> Entrant:
+    precision, _, configuration = name.partition("/")
+    return Entrant(name=name, kind="variant", precision=precision, configuration=configuration)
+
+
+# what is not timed
+
+
+def test_a_shut_gate_is_the_answer() -> None:
+    assert timing.refusal(gate(NO_DRIVER), gpu()) == NO_DRIVER
+
+
+def test_a_gpu_stage_that_failed_leaves_nothing_to_build_on() -> None:
+    broken = Verdict(outcome="failed", cause="import-error", reason="SyntaxError in line 3")
+    found = timing.refusal(gate(), gpu(availability=broken))
+    assert found == Verdict(outcome="untested", cause="upstream", reason="stage 'gpu' failed: SyntaxError in line 3")
+
+
+def test_a_gpu_stage_that_does_not_apply_here_says_why() -> None:
+    assert timing.refusal(gate(), gpu(availability=NO_DRIVER)) == NO_DRIVER
+
+
+def test_an_open_gate_and_a_device_that_ran_leave_something_to_time() -> None:
+    assert timing.refusal(gate(), gpu()) is None
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cantTell"])
+def test_a_variant_that_any_case_did_not_pass_is_not_timed(outcome: Outcome) -> None:
+    checks = [check("ieee/a"), check("ieee/a", outcome, "ragged", "3 of 9 elements are wrong"), check("ieee/a")]
+    found = timing.bar(checks)
+    assert found is not None
+    assert (found.outcome, found.cause) == ("untested", "upstream")
+    assert found.reason == "not timed: stage 'gpu' did not pass it on case 'ragged': 3 of 9 elements are wrong"
+
+
+def test_an_unchecked_variant_is_not_timed() -> None:
+    found = timing.bar([])
+    assert found == Verdict(outcome="untested", cause="upstream", reason="not timed: stage 'gpu' did not check it")
+
+
+def test_a_variant_that_cannot_run_here_keeps_its_reason() -> None:
+    checks = [check("ieee/a", "inapplicable"), check("ieee/a", "inapplicable")]
+    assert timing.bar(checks) == checks[0].verdict
+
+
+def test_a_variant_that_passed_wherever_it_ran_is_timed() -> None:
+    assert timing.bar([check("ieee/a", "inapplicable"), check("ieee/a")]) is None
+
+
+def test_each_variant_is_judged_by_its_own_checks_and_a_peer_by_none() -> None:
+    peer = Entrant(name="library", kind="peer", precision="ieee", configuration=None)
+    entrants = [variant("ieee/a"), variant("tf32/a"), peer]
+    found = timing.barred(entrants, [check("ieee/a"), check("tf32/a", "failed")])
+    assert list(found) == ["tf32/a"]
+
+
+def test_a_torch_without_a_device_is_not_the_kernels_fault() -> None:
+    assert timing.unloaded(Fault("exception", "no device", "NoDeviceError")).cause == "no-device"
+    assert timing.unloaded(Fault("exception", "no module", "ImportError")).cause == "import-error"
+
+
+# which device
+
+
+def test_the_device_is_the_one_of_the_childs_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "salted", lambda identity: f"hash of {identity}")
+    first, second = device("hash of GPU-1", "first"), device("hash of GPU-2", "second")
+    assert timing.device_of(environment(first, second), gpu(), "2") is second
+
+
+def test_without_a_uuid_it_is_the_one_of_stage_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "salted", lambda identity: ABSENT)
+    stage = gpu()
+    assert timing.device_of(environment(device()), stage, "2") is stage.device
+    assert timing.device_of(environment(), stage, "2") is stage.device
+
+
+# the whole stage
+
+
+def test_a_kernel_is_timed_and_what_is_wrong_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    child = InProcess(write_toy(tmp_path, ("ieee", "right"), ("tf32", "right"), sizes=(64, 128)))
+    checked = gpu(check("ieee/right"), check("tf32/right", "failed"))
+    found = timing.time_kernel(child, environment(device()), checked, SETTINGS, "toy")
+    assert found.availability.outcome == "passed"
+    assert [(sweep.size, sweep.dimensions) for sweep in found.sweeps] == [("n64", {"n": 64}), ("n128", {"n": 128})]
+    for sweep in found.sweeps:
+        assert [row.verdict.outcome for row in sweep.rows] == ["passed", "untested", "passed"]
+        assert [one.entrant for one in sweep.best] == ["ieee/right"]
+    assert "timing toy: fastest: ieee/right" in capsys.readouterr().err
+
+
+def test_a_kernel_without_a_size_to_time_has_nothing_to_show(tmp_path: Path) -> None:
+    child = InProcess(write_toy(tmp_path, ("ieee", "right"), sizes=()))
+    found = timing.time_kernel(child, environment(), gpu(check("ieee/right")), SETTINGS, "toy")
+    assert (found.availability.outcome, found.availability.cause) == ("inapplicable", "not-measured")
+    assert found.sweeps == []
+
+
+def test_a_kernel_that_needs_a_newer_device_is_not_launched(tmp_path: Path) -> None:
+    path = write_toy(tmp_path, ("ieee", "right"))
+    path.write_text(path.read_text("utf-8").replace("contrasts=", "capability=(9, 0),\n    contrasts="), "utf-8")
+    child = InProcess(path)
+    found = timing.time_kernel(child, environment(), gpu(check("ieee/right")), SETTINGS, "toy")
+    assert (found.availability.outcome, found.availability.cause) == ("inapplicable", "capability")
+    assert [request["do"] for request in child.requests] == ["describe"]
+
+
+def test_a_kernel_file_that_does_not_import_is_a_result(tmp_path: Path) -> None:
+    path = tmp_path / "toy.py"
+    path.write_text("import a_module_that_is_not_there\n", "utf-8")
+    found = timing.time_kernel(InProcess(path), environment(), gpu(), SETTINGS, "toy")
+    assert (found.availability.outcome, found.availability.cause) == ("failed", "import-error")
+    assert "a_module_that_is_not_there" in found.availability.reason
+
+
+def test_work_that_cannot_be_recorded_is_the_declarations_fault(tmp_path: Path) -> None:
+    path = write_toy(tmp_path, ("ieee", "right"))
+    path.write_text(path.read_text("utf-8").replace('flops=size["n"]', "flops=-1"), "utf-8")
+    found = timing.time_kernel(InProcess(path), environment(), gpu(), SETTINGS, "toy")
+    assert (found.availability.outcome, found.availability.cause) == ("failed", "declaration")
+    assert "problems[0].flops" in found.availability.reason
+
+
+def written(folder: Path, results: dict[StageName, Record]) -> list[str]:
+    """Write records of earlier stages and return the options that name them."""
+    options = []
+    for stage, result in results.items():
+        open_session(stage, None, [], ["python"]).write(folder / f"{stage}.json", result)
+        options += [f"--{stage}", str(folder / f"{stage}.json")]
+    return options
+
+
+def test_a_shut_gate_gives_a_record_at_once_and_without_torch(tmp_path: Path) -> None:
+    records: dict[StageName, Record] = {"environment": environment(), "gate": gate(NO_DRIVER), "gpu": gpu()}
+    kernel, out = write_toy(tmp_path, ("ieee", "right")), tmp_path / "out" / "timing.json"
+    options = ["--kernel", str(kernel), *written(tmp_path, records), "--settings", "{}", "--out", str(out)]
+    program = "import sys; from assay.timing import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program, *options], cwd=PROJECT, check=True, timeout=60)
+    artifact = read(out, "timing")
+    assert artifact.result.availability == NO_DRIVER
+    assert (artifact.result.device, artifact.result.sweeps) == (None, [])
+    assert {"assay/timing.py", "assay/stopwatch.py", "assay/sweep.py", "assay/kernel.py"} <= set(artifact.materials)
+    assert not (out.parent / "logs").exists()
+
+
+def test_the_record_of_a_whole_run_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Host(InProcess):
+        def __enter__(self) -> "Host":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing to stop."""
+
+    kernel, out = write_toy(tmp_path, ("ieee", "right"), ("tf32", "right")), tmp_path / "out" / "timing.json"
+    records: dict[StageName, Record] = {
+        "environment": environment(),
+        "gate": gate(),
+        "gpu": gpu(check("ieee/right"), check("tf32/right")),
+    }
+    monkeypatch.chdir(PROJECT)
+    monkeypatch.setattr(timing, "worker", lambda job, cache: Host(kernel))
+    settings = json.dumps({"timing": {"rounds": 7, "repeats": 2}})
+    options = ["--kernel", str(kernel), *written(tmp_path, records), "--settings", settings, "--out", str(out)]
+    assert timing.main(options) == 0
+    sweep = read(out, "timing").result.sweeps[0]
+    assert [len(row.samples_ns) for row in sweep.rows] == [7, 7, 7]
+    assert sweep.speedups[0].verdict.outcome in ("passed", "failed")
+
+
+def test_settings_reach_the_child(tmp_path: Path) -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.inner = InProcess(write_toy(tmp_path, ("ieee", "right")))
+            self.limits: dict[str, set[float]] = {}
+
+        def ask(self, request: Answer, limit_s: float) -> Any:
+            self.limits.setdefault(request["do"], set()).add(limit_s)
+            return self.inner.ask(request, limit_s)
+
+    child = Recorder()
+    chosen = TimingSettings(rounds=6, repeats=2, warmup=3, prepare_limit_s=11.0, limit_s=22.0)
+    timing.time_kernel(child, environment(), gpu(check("ieee/right")), Settings(seeds=[5, 6], timing=chosen), "toy")
+    assert child.limits == {"describe": {11.0}, "prepare": {11.0}, "round": {22.0}, "check": {11.0}}
+    about = [request for request in child.inner.requests if request["do"] != "describe"]
+    assert {request["seed"] for request in about} == {5}
+    assert {request["warmup"] for request in about if "warmup" in request} == {3}
+    assert {request["repeats"] for request in about if "repeats" in request} == {2}
