@@ -167,7 +167,11 @@ def seal(artifact: Artifact[R]) -> Artifact[R]:
 
 def decode_artifact(data: bytes, stage: StageName, where: str) -> Artifact[Any]:
     """Decode one artifact of `stage`, and refuse it if its schema, stage or content digest is another."""
-    artifact: Artifact[Any] = decode(data, ARTIFACTS[stage], where)
+    again = f"run stage '{stage}' again (snakemake --cores 1 report -R {stage})"
+    try:
+        artifact: Artifact[Any] = decode(data, ARTIFACTS[stage], where)
+    except RecordError as error:
+        raise RecordError(f"{error}; {again}") from None
     for name, expected, found in (
         ("schema", schema_name(stage), artifact.schema),
         ("stage", stage, artifact.stage),
@@ -175,10 +179,7 @@ def decode_artifact(data: bytes, stage: StageName, where: str) -> Artifact[Any]:
     ):
         if expected != found:
             hint = "; it was edited after it was written" if name == "content_sha256" else ""
-            raise RecordError(
-                f"{where}: $.{name}: expected {expected}, found {one_line(found)}{hint}; run stage '{stage}' again "
-                f"(snakemake --cores 1 report -R {stage})"
-            )
+            raise RecordError(f"{where}: $.{name}: expected {expected}, found {one_line(found)}{hint}; {again}")
     return artifact
 
 

@@ -200,13 +200,14 @@ def test_a_kernel_without_a_size_to_time_has_nothing_to_show(tmp_path: Path) -> 
     assert found.sweeps == []
 
 
-def test_a_kernel_that_needs_a_newer_device_is_not_launched(tmp_path: Path) -> None:
-    path = write_toy(tmp_path, ("ieee", "right"))
-    path.write_text(path.read_text("utf-8").replace("contrasts=", "capability=(9, 0),\n    contrasts="), "utf-8")
-    child = InProcess(path)
-    found = timing.time_kernel(child, environment(), gpu(check("ieee/right")), SETTINGS, "toy")
-    assert (found.availability.outcome, found.availability.cause) == ("inapplicable", "capability")
-    assert [request["do"] for request in child.requests] == ["describe"]
+def test_a_variant_that_needs_a_newer_device_is_not_launched(tmp_path: Path) -> None:
+    child = InProcess(write_toy(tmp_path, ("ieee", "right")))
+    found = timing.time_kernel(child, environment(), gpu(check("ieee/right", "inapplicable")), SETTINGS, "toy")
+    row = next(row for row in found.sweeps[0].rows if row.entrant == "ieee/right")
+    assert row.verdict.outcome == "inapplicable"
+    assert not row.samples_ns
+    prepared = [request["entrant"] for request in child.requests if request["do"] == "prepare"]
+    assert "ieee/right" not in prepared
 
 
 def test_a_kernel_file_that_does_not_import_is_a_result(tmp_path: Path) -> None:
