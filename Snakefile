@@ -7,10 +7,6 @@ from assay.environment import fingerprint
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 
-
-configfile: "config.yaml"
-
-
 SETTINGS, KERNELS, EVIDENCE = plan(config)
 FINGERPRINT = fingerprint()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assay.charts import DotChart, Point, dot_chart
 from assay.evidence import Evidence, Records, Reference, Told
-from assay.formats import ABSENT, distinct, numeral, scientific
+from assay.formats import ABSENT, distinct, numeral, scientific, shown
 from assay.outcomes import Mark, tally
 from assay.record import Check, Comparison, Declaration, Device, NonFinite, Number, as_float
 
@@ -68,10 +68,13 @@ class ContrastRow:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One kernel's section. `obstacles` says why a tier has no check."""
+    """One kernel's section. `obstacles` says why a tier has no check, and `honoured` whether the interpreter computed
+    in the precision that each variant asked for.
+    """
 
     kernel: str
     obstacles: list[tuple[str, Told]]
+    honoured: list[tuple[str, Reference]]
     summaries: list[ErrorSummary]
     chart: DotChart | None
     rows: list[ErrorRow]
@@ -201,6 +204,13 @@ def _obstacles(evidence: Evidence) -> list[tuple[str, Told]]:
     return [] if verdict.outcome == "passed" else [(stage, evidence.tell(verdict, f"/result/{field}"))]
 
 
+def _honoured(evidence: Evidence) -> list[tuple[str, Reference]]:
+    """Return what the interpreter's record says of the precisions; the device's is gated by its contrasts instead."""
+    if evidence.artifact.stage != "interpreter":
+        return []
+    return [(shown(evidence.artifact.result.precision_honoured), evidence.at("/result/precision_honoured"))]
+
+
 def build_accuracy(kernel: str, records: Records) -> Accuracy:
     """Return the section of one kernel from its `interpreter` and `gpu` records, as far as they are there."""
     tiers = [records[stage] for stage in ("interpreter", "gpu") if stage in records]
@@ -210,6 +220,7 @@ def build_accuracy(kernel: str, records: Records) -> Accuracy:
     return Accuracy(
         kernel=kernel,
         obstacles=[obstacle for evidence in tiers for obstacle in _obstacles(evidence)],
+        honoured=[pair for evidence in tiers for pair in _honoured(evidence)],
         summaries=[summary for evidence, group in found for summary in _summaries(group, evidence)],
         chart=dot_chart(_points(everything)),
         rows=[_row(one, bounds) for one in everything],

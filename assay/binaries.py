@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from assay.evidence import Evidence, Records, Reference, Told
 from assay.formats import ABSENT, distinct
-from assay.outcomes import Mark, tally
+from assay.outcomes import Mark
 from assay.record import Binary, Build, Count, Digest
 
 
@@ -55,7 +55,6 @@ class Compilation:
     kernel: str
     obstacle: Told | None
     case: str
-    tally: list[tuple[Mark, int]]
     findings: list[FindingRow]
     rows: list[BinaryRow]
     executed: str
@@ -134,7 +133,6 @@ def build_compilation(kernel: str, records: Records) -> Compilation:
         kernel=kernel,
         obstacle=None if result.loading.outcome == "passed" else loaded,
         case=", ".join(sorted({build.case for build in result.builds})),
-        tally=tally(mark for row in rows for mark in {row.compiled.mark, row.fits.mark}),
         findings=_finding_rows(evidence),
         rows=rows,
         executed=", ".join(f"{count} {predicted}" for predicted, count in sorted(counts.items())),

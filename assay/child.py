@@ -25,6 +25,8 @@ from assay.record import Cause, Verdict
 REPLY_VARIABLE = "ASSAY_REPLY_FD"
 PARENT_VARIABLE = "ASSAY_PARENT_PID"
 LARGEST_REPLY_BYTES = 32 * 2**20
+ENDING_S = 5.0
+"""How long a child that closed its answer pipe may take to end; its exit code is the best reason there is."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -152,8 +154,10 @@ class Child:
                     raise TimeoutError
                 chunk = os.read(self._reply, 1 << 16)
                 self._pending += chunk
-                if not chunk or len(self._pending) > LARGEST_REPLY_BYTES:
+                if not chunk:
                     return b""
+                if len(self._pending) > LARGEST_REPLY_BYTES:
+                    break
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
@@ -173,7 +177,7 @@ class Child:
     def _crashed(self) -> Fault:
         assert self._process is not None
         try:
-            code = self._process.wait(timeout=5)
+            code = self._process.wait(timeout=ENDING_S)
             how = f"ended with exit code {code}"
             if code < 0:
                 how = f"was killed by {signal.Signals(-code).name}"

@@ -1,5 +1,7 @@
 """The configuration: what to measure. Types here, values in config.yaml, a schema generated for both."""
 
+import re
+import reprlib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,7 +14,8 @@ from assay.record import Capability, Record, StageName
 from assay.targets import TargetName
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
-KernelName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
+KERNEL_NAME = r"^[a-z][a-z0-9_]*$(?!\n)"
+KernelName = Annotated[str, Meta(pattern=KERNEL_NAME)]
 Seed = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
@@ -124,42 +127,53 @@ def _choice(schema: dict[str, Any]) -> str:
     return ", ".join(map(repr, schema["enum"])) if "enum" in schema else f"a non-empty {schema.get('type')}"
 
 
-def _explain(tree: Any, name: str) -> str:
+def _explain(tree: Any, name: str) -> str | None:
+    """Say what breaks the schema; None where only the decoder sees it, such as a number that is not one."""
     # Imported only to explain a refusal: it costs more than everything else here together.
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
     error = best_match(Draft202012Validator(settings_schema()).iter_errors(tree))
     if error is None:
-        return f"{name}: not a configuration"
+        return None
+    found = f"{name}: {_where(error)}: found {reprlib.repr(error.instance)}"
     if error.validator == "anyOf":
-        choices = "; or ".join(_choice(schema) for schema in error.validator_value)
-        return f"{name}: {_where(error)}: found {error.instance!r}; allowed: {choices}"
+        return f"{found}; allowed: {'; or '.join(map(_choice, error.validator_value))}"
     if error.validator == "additionalProperties":
-        unknown = sorted(set(error.instance) - set(error.schema["properties"]))
-        return f"{name}: {_where(error)}: unknown key {', '.join(map(repr, unknown))}; {_allowed(error)}"
-    return f"{name}: {_where(error)}: found {error.instance!r}; {_allowed(error)}"
+        unknown = sorted(map(repr, set(error.instance) - set(error.schema["properties"])))
+        return f"{name}: {_where(error)}: unknown key {', '.join(unknown)}; {_allowed(error)}"
+    return f"{found}; {_allowed(error)}"
 
 
 def parse_settings(tree: Any, name: str) -> Settings:
     """Turn plain values (as read from YAML) into settings; ConfigError says file, key, found and allowed."""
     try:
-        return convert(tree, Settings, name)
-    except RecordError:
-        raise ConfigError(_explain(tree, name)) from None
+        settings = convert(tree, Settings, name)
+    except RecordError as error:
+        raise ConfigError(_explain(tree, name) or str(error)) from None
+    for key in ("kernels", "targets", "seeds"):
+        values = getattr(settings, key)
+        if isinstance(values, list) and (twice := [value for value in values if values.count(value) > 1]):
+            raise ConfigError(f"{name}: $.{key}: found {twice[0]!r} twice; allowed: each value once")
+    return settings
 
 
-def load_settings(path: Path) -> Settings:
-    """Read a YAML configuration; ConfigError where it cannot be read, is not YAML or breaks the schema."""
+def load_tree(path: Path) -> Any:
+    """Read a YAML configuration as plain values; ConfigError where it cannot be read or is not YAML."""
     import yaml
 
     try:
         tree = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name a file with --config") from None
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); put it back, or name another file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(error).split())}") from None
-    return parse_settings({} if tree is None else tree, str(path))
+    return {} if tree is None else tree
+
+
+def load_settings(path: Path) -> Settings:
+    """Read a YAML configuration; ConfigError where it cannot be read, is not YAML or breaks the schema."""
+    return parse_settings(load_tree(path), str(path))
 
 
 def stage_settings(settings: Settings, stage: StageName) -> str:
@@ -184,6 +198,11 @@ def kernel_files(settings: Settings, folder: Path) -> dict[str, Path]:
         if name not in found:
             raise ConfigError(
                 f"config: $.kernels: found {name!r}; allowed: {', '.join(found) or 'none'} (files in {folder})"
+            )
+        if not re.fullmatch(KERNEL_NAME, name):
+            raise ConfigError(
+                f"{found[name]}: found the name {name!r}; allowed: lower-case letters, digits and _, a letter first, "
+                "as in the paths of its records"
             )
     if not names:
         raise ConfigError(f"{folder}: no kernel file; add one, for example by copying one of Assay's own")

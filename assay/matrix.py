@@ -4,11 +4,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from assay.formats import distinct, listing
 from assay.outcomes import CONFLICT, FAILED, MARKS, VERIFIED, Mark, mark_of, tally
 from assay.record import Cause, Claim, Tier
 
+TIERS: tuple[Tier, ...] = get_args(Tier)
 TARGET_TIERS: tuple[Tier, ...] = ("compiled", "fits", "ran", "accurate", "timed")
 NO_TARGET = "no target"
 MOST_FAILURES = 60
@@ -127,7 +129,7 @@ def build_matrix(claims: Sequence[Claim]) -> Matrix:
 def _what(claims: Sequence[Claim]) -> str:
     kernels = listing((claim.kernel for claim in claims if claim.kernel != "*"), 4, "kernels")
     variants = listing((claim.variant for claim in claims if claim.variant != "*"), 3, "variants")
-    tiers = listing((claim.tier for claim in claims), 7, "tiers")
+    tiers = listing(sorted({claim.tier for claim in claims}, key=TIERS.index), len(TIERS), "tiers")
     targets = listing(sorted({claim.target for claim in claims if claim.target}, key=natural), 8, "targets")
     subject = ": ".join(part for part in (kernels, variants) if part)
     return " ".join(

@@ -15,6 +15,7 @@ import torch
 from assay.buffers import FENCE, POISON, Guarded, guard_input, guard_output
 from assay.child import Answer, serve
 from assay.comparison import compare, judge
+from assay.interpreting import mend_interpreter
 from assay.kernel import Case, Kernel, Layout, Tensors, Variant, load
 from assay.launches import watch
 from assay.record import Check, Comparison, Verdict, as_float
@@ -180,4 +181,6 @@ class Worker:
 
 
 if __name__ == "__main__":
+    if sys.argv[2] == "cpu":
+        mend_interpreter()
     serve(Worker(Path(sys.argv[1]), sys.argv[2]).answer, last_after_error=sys.argv[2] != "cpu")

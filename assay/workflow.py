@@ -4,12 +4,14 @@ Refusals leave here as Snakemake's own error, which prints a sentence and no tra
 """
 
 import fcntl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
-from assay.config import Settings, kernel_files, parse_settings
+from assay.config import Settings, kernel_files, load_tree, parse_settings
 from assay.errors import AssayError
 from assay.record import StageName
 from assay.sources import modules
@@ -17,6 +19,7 @@ from assay.stage import record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate")
 PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
+CONFIG = Path("config.yaml")
 RUN_LOCK = Path(".snakemake/assay.lock")
 
 
@@ -28,11 +31,20 @@ class Plan(NamedTuple):
     evidence: list[str]
 
 
-def plan(config: dict[str, Any]) -> Plan:
-    """Turn what Snakemake read from config.yaml and `--config` into a plan; WorkflowError where it makes no sense."""
+def read_settings(overrides: Mapping[str, Any], path: Path) -> Settings:
+    """Return the settings of a configuration file, those given to Snakemake (`--config`, `--configfile`) put in."""
+    tree = load_tree(path)
+    if not overrides or not isinstance(tree, dict):
+        return parse_settings(tree, str(path))
+    update_config(tree, overrides)
+    return parse_settings(tree, f"{path} with --config")
+
+
+def plan(overrides: Mapping[str, Any]) -> Plan:
+    """Say what there is to make, with the settings of config.yaml; WorkflowError where they make no sense."""
     try:
         modules("claims")  # refuses any folder but the project's, where nothing below would make sense
-        settings = parse_settings(config, "config.yaml")
+        settings = read_settings(overrides, CONFIG)
         kernels = kernel_files(settings, Path("kernels"))
     except AssayError as error:
         raise WorkflowError(str(error)) from None

@@ -67,29 +67,43 @@ class Project:
 
     root: Path
 
-    def start(self, *arguments: str, variables: Mapping[str, str] = NONE) -> "subprocess.Popen[str]":
-        """Start `python ...` as the leader of its own process group; a device, if there is one, stays hidden."""
-        hidden = {"XDG_STATE_HOME": str(self.root / ".state"), "CUDA_VISIBLE_DEVICES": ""}
+    def variables(self, more: Mapping[str, str] = NONE) -> dict[str, str]:
+        """Return the variables to run with; a device, if there is one, stays hidden."""
+        return {**os.environ, "XDG_STATE_HOME": str(self.root / ".state"), "CUDA_VISIBLE_DEVICES": "", **more}
+
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start `snakemake --cores 1 ...`, as the leader of its own process group."""
         return subprocess.Popen(
-            [sys.executable, *arguments],
+            [sys.executable, "-m", "snakemake", "--cores", "1", *arguments],
             cwd=self.root,
-            env={**os.environ, **hidden, **variables},
+            env=self.variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def run(self, *command: str, variables: Mapping[str, str] = NONE) -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end; `stdout` is all that it printed."""
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            env=self.variables(variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,
+            timeout=300,
+            check=False,
         )
 
-    def python(self, *arguments: str, variables: Mapping[str, str] = NONE) -> "subprocess.CompletedProcess[str]":
-        """Run `python ...` to its end and return its exit code, and all that it printed as `stdout`."""
-        process = self.start(*arguments, variables=variables)
-        printed, _ = process.communicate(timeout=300)
-        return subprocess.CompletedProcess(arguments, process.returncode, printed)
+    def assay(self, *arguments: str, variables: Mapping[str, str] = NONE) -> "subprocess.CompletedProcess[str]":
+        """Run `python -m assay ...`."""
+        return self.run(sys.executable, "-m", "assay", *arguments, variables=variables)
 
     def snakemake(self, *arguments: str, variables: Mapping[str, str] = NONE) -> "subprocess.CompletedProcess[str]":
         """Run `snakemake --cores 1 ...`."""
-        return self.python("-m", "snakemake", "--cores", "1", *arguments, variables=variables)
+        return self.run(sys.executable, "-m", "snakemake", "--cores", "1", *arguments, variables=variables)
 
     def planned(self, variables: Mapping[str, str] = NONE) -> set[str]:
         """Return the names of the rules that `snakemake report` would run now."""

@@ -11,7 +11,7 @@ from assay.accuracy import Accuracy, build_accuracy, rank, share_of_bound
 from assay.evidence import Records
 from assay.formats import ABSENT
 from assay.outcomes import BLOCKED, FAILED, VERIFIED
-from assay.record import NonFinite, Number, Verdict, as_float, number
+from assay.record import NonFinite, Number, Unavailable, Verdict, as_float, number
 
 WRONG = Verdict(outcome="failed", cause="wrong-value", reason="3 elements past the bound")
 CRASHED = Verdict(outcome="failed", cause="crash", reason="killed by SIGSEGV")
@@ -67,6 +67,16 @@ def test_a_share_of_the_bound_is_never_small_for_an_error_that_is_not(error: Num
         assert math.isnan(as_float(share)) or not within or not math.isfinite(as_float(bound))
     elif as_float(error) >= 0 and as_float(bound) >= 0:
         assert (share <= 1) == within
+
+
+@pytest.mark.parametrize(
+    ("honoured", "said"),
+    [(True, "yes"), (False, "no"), (Unavailable(reason="no pair was compared"), "unavailable (no pair was compared)")],
+)
+def test_whether_the_interpreter_honoured_the_precision_is_said(honoured: bool | Unavailable, said: str) -> None:
+    record = evidence("interpreter", replaced(interpreter(MATMUL), precision_honoured=honoured), "matmul")
+    ((text, source),) = build_accuracy("matmul", {"interpreter": record}).honoured
+    assert (text, source.pointer) == (said, "/result/precision_honoured")
 
 
 def test_a_check_without_a_comparison_still_has_a_row() -> None:
