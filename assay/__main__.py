@@ -17,6 +17,14 @@ COMMANDS = {
     "report": "render results/report.html and results/report.md",
     "check": "exit 1 naming each failed claim",
     "schemas": "write the JSON Schemas of all records",
+    "bundle": "pack the evidence into one archive",
+    "keygen": "make a key pair to sign bundles with",
+    "sign": "add a signature to a bundle",
+    "verify": "say whether a bundle is sound, trusted and fresh, without running anything in it",
+    "reproduce": "run again what this machine can of a bundle, and compare",
+    "merge": "show the claims of several bundles in one matrix",
+    "compare": "show what changed from one bundle to another",
+    "status": "write the status that the evidence supports into pages, or check it",
 }
 
 

@@ -9,7 +9,7 @@ from assay.charts import DotChart, Point, dot_chart
 from assay.evidence import Evidence, Records, Reference, Told
 from assay.formats import ABSENT, distinct, numeral, scientific, shown
 from assay.outcomes import Mark, tally
-from assay.record import Check, Comparison, Declaration, Device, NonFinite, Number, as_float
+from assay.record import Check, Comparison, Declaration, Device, NonFinite, Number, as_float, number
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ def share_of_bound(comparison: Comparison) -> Number:
         return NonFinite(nonfinite="nan")
     if math.isinf(error) or (bound == 0 and error > 0):
         return NonFinite(nonfinite="inf")
-    return error / bound if bound else 0.0
+    return number(error / bound) if bound else 0.0
 
 
 def rank(value: Number) -> tuple[bool, float]:
     """Return a sort key under which NaN stands above every number."""
-    number = as_float(value)
-    return (True, 0.0) if math.isnan(number) else (False, number)
+    size = as_float(value)
+    return (True, 0.0) if math.isnan(size) else (False, size)
 
 
 def _percent(share: Number) -> str:

@@ -12,9 +12,10 @@ import torch
 
 from assay.kernel import Layout
 
-# Quiet NaNs (or, read as integers, odd numbers) that no arithmetic produces: hardware's own NaN has an empty payload.
-POISON = {1: 0x5B, 2: 0x7E5B, 4: 0x7FC0BEEF, 8: 0x7FF8BEEFBEEFBEEF}
-FENCE = {1: 0x5C, 2: 0x7E5C, 4: 0x7FC0FE4C, 8: 0x7FF8FE4CFE4CFE4C}
+# Quiet NaNs (or, read as integers, odd numbers) that no arithmetic produces: hardware's own NaN has a payload of zeros,
+# or of ones. Those of two bytes are NaN both as float16 and as bfloat16.
+POISON = {1: 0x5B, 2: 0x7FDB, 4: 0x7FC0BEEF, 8: 0x7FF8BEEFBEEFBEEF}
+FENCE = {1: 0x5C, 2: 0x7FDC, 4: 0x7FC0FE4C, 8: 0x7FF8FE4CFE4CFE4C}
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 PADDING = 13

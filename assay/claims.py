@@ -9,7 +9,7 @@ from assay.errors import RecordError
 from assay.record import Artifact, Claims, Digest, StageName
 from assay.sources import read_source
 from assay.stage import Job, run, stage_of
-from assay.status import Setting, status_of
+from assay.overall import Setting, status_of
 from assay.tiers import Held, Machine, Subject, derive
 
 PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")

@@ -93,6 +93,7 @@ READS: dict[StageName, tuple[str, ...]] = {
     "timing": ("seeds", "timing"),
     "claims": ("targets", "gate"),
     "report": (),
+    "bundle": (),
 }
 """The top-level keys that each stage reads: editing another key does not rerun it."""
 

@@ -5,8 +5,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from assay.privacy import one_line
+
 QUIET_SECONDS = 5.0
 """Where the output is no terminal, at most one line in this time: a log of a long stage stays short."""
+WIDEST_LINE = 110
 
 
 @dataclass
@@ -22,9 +25,10 @@ class Progress:
 
     def running(self, what: str) -> None:
         """Show that `what` runs now."""
-        line = f"{self.label}: {self.done}/{self.total} {what}"
+        # A case's name comes from a kernel file, and may hold anything.
+        line = one_line(f"{self.label}: {self.done}/{self.total} {what}", WIDEST_LINE)
         if self.stream.isatty():
-            self.stream.write(f"\r{line[:110]:<{min(self.width, 110)}}")
+            self.stream.write(f"\r{line:<{self.width}}")
             self.width = len(line)
         elif time.monotonic() - self.said >= QUIET_SECONDS:
             self.said = time.monotonic()
@@ -37,6 +41,6 @@ class Progress:
 
     def close(self, summary: str) -> None:
         """End with one line of summary."""
-        start = f"\r{'':<{min(self.width, 110)}}\r" if self.stream.isatty() else ""
+        start = f"\r{'':<{self.width}}\r" if self.stream.isatty() else ""
         self.stream.write(f"{start}{self.label}: {summary}\n")
         self.stream.flush()

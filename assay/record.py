@@ -59,7 +59,7 @@ Cause = Literal[
 
 Tier = Literal["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed"]
 Overall = Literal["VERIFIED", "PARTIALLY VERIFIED", "FAILED", "NOT VERIFIED"]
-StageName = Literal["environment", "interpreter", "compile", "gate", "gpu", "timing", "claims", "report"]
+StageName = Literal["environment", "interpreter", "compile", "gate", "gpu", "timing", "claims", "report", "bundle"]
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -500,6 +500,18 @@ class Report(Record, frozen=True, kw_only=True):
     outputs: dict[str, Digest]
 
 
+# bundle
+
+
+class Bundle(Record, frozen=True, kw_only=True):
+    """Result of the `bundle` stage: the archive that was packed. `sha256` is of the archive before any signature."""
+
+    path: str
+    sha256: Digest
+    size_bytes: Count
+    members: Count
+
+
 # the envelope
 
 
@@ -540,5 +552,6 @@ ARTIFACTS: dict[StageName, type[Artifact[Any]]] = {
     "timing": Artifact[Timing],
     "claims": Artifact[Claims],
     "report": Artifact[Report],
+    "bundle": Artifact[Bundle],
 }
 """The envelope with each stage's result: what a decoder expects."""

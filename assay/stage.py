@@ -78,7 +78,7 @@ def parser(
 
 def record_path(stage: StageName, kernel: str | None) -> Path:
     """Return where the pipeline keeps a record: `results/<stage>.json` or `results/<kernel>/<stage>.json`."""
-    whole = stage in ("environment", "gate", "claims", "report")
+    whole = stage in ("environment", "gate", "claims", "report", "bundle")
     return RESULTS_FOLDER / f"{stage}.json" if whole or kernel is None else RESULTS_FOLDER / kernel / f"{stage}.json"
 
 
@@ -92,7 +92,7 @@ def stage_of(path: Path) -> StageName:
 
 def evidence_files() -> list[Path]:
     """Return the evidence under results/: every record but the claims and the report, which are derived from it."""
-    stages = [stage for stage in ARTIFACTS if stage not in ("claims", "report")]
+    stages = [stage for stage in ARTIFACTS if stage not in ("claims", "report", "bundle")]
     patterns = [pattern for stage in stages for pattern in (f"{stage}.json", f"[!.]*/{stage}.json")]
     return sorted(path for pattern in patterns for path in RESULTS_FOLDER.glob(pattern))
 

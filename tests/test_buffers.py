@@ -1,0 +1,126 @@
+"""Guarded tensors: the view holds the values, all around it is the guard, and one element too far is noticed."""
+
+import itertools
+import math
+from typing import get_args
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.buffers import FENCE, GUARDED_ROWS, LARGEST_MARGIN, POISON, Guarded, guard_input, guard_output, place
+from assay.kernel import Layout
+
+shapes = st.lists(st.integers(1, 9), max_size=3).map(tuple)
+layouts = st.sampled_from(get_args(Layout))
+floats = st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64])
+dtypes = st.one_of(floats, st.sampled_from([torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]))
+
+
+def values_of(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.arange(1, math.prod(shape) + 1).reshape(shape).to(dtype)
+
+
+def inside(held: Guarded) -> set[int]:
+    """Return the flat positions of the view's elements, worked out index by index."""
+    p = held.placement
+    return {
+        p.offset + sum(i * step for i, step in zip(index, p.strides, strict=True))
+        for index in itertools.product(*map(range, p.shape))
+    }
+
+
+@given(shapes, layouts, dtypes)
+def test_an_input_holds_its_values_and_poison_all_around(
+    shape: tuple[int, ...], layout: Layout, dtype: torch.dtype
+) -> None:
+    values = values_of(shape, dtype)
+    held = guard_input(values, layout, "cpu")
+    assert held.tensor.dtype == dtype
+    assert torch.equal(held.tensor, values)
+    rest = torch.ones(held.flat.numel(), dtype=torch.bool)
+    rest[sorted(inside(held))] = False
+    assert bool((held.flat[rest] == POISON[dtype.itemsize]).all())
+
+
+@given(shapes, layouts, dtypes)
+def test_an_output_starts_as_poison_between_fences(shape: tuple[int, ...], layout: Layout, dtype: torch.dtype) -> None:
+    held = guard_output(shape, dtype, layout, "cpu")
+    assert tuple(held.tensor.shape) == shape
+    assert bool((held.bits() == POISON[dtype.itemsize]).all())
+    rest = torch.ones(held.flat.numel(), dtype=torch.bool)
+    rest[sorted(inside(held))] = False
+    assert bool((held.flat[rest] == FENCE[dtype.itemsize]).all())
+
+
+@given(shapes, layouts)
+def test_no_two_elements_share_a_place_and_all_lie_between_margins(shape: tuple[int, ...], layout: Layout) -> None:
+    held = guard_output(shape, torch.float32, layout, "cpu")
+    places = inside(held)
+    assert len(places) == math.prod(shape)
+    longest = max([1, *held.placement.strides])
+    assert min(places) >= GUARDED_ROWS * longest
+    assert max(places) < held.flat.numel() - GUARDED_ROWS * longest
+
+
+@given(shapes, layouts, floats)
+def test_only_a_sliced_tensor_starts_off_sixteen_bytes(
+    shape: tuple[int, ...], layout: Layout, dtype: torch.dtype
+) -> None:
+    for held in (guard_input(values_of(shape, dtype), layout, "cpu"), guard_output(shape, dtype, layout, "cpu")):
+        assert held.tensor.data_ptr() % 16 == (dtype.itemsize if layout == "sliced" else 0)
+
+
+@given(st.integers(2, 9), st.integers(2, 9))
+def test_each_layout_is_what_its_name_says(rows: int, columns: int) -> None:
+    assert place((rows, columns), "contiguous").strides == (columns, 1)
+    assert place((rows, columns), "sliced").strides == (columns, 1)
+    assert place((rows, columns), "transposed").strides == (1, rows)
+    padded = place((rows, columns), "padded").strides
+    assert padded[0] > columns
+    assert padded[0] % 2 != columns % 2
+    assert padded[1] == 1
+
+
+@settings(max_examples=200)
+@given(shapes, layouts, dtypes, st.data())
+def test_any_one_element_written_outside_is_noticed(
+    shape: tuple[int, ...], layout: Layout, dtype: torch.dtype, data: st.DataObject
+) -> None:
+    held = guard_output(shape, dtype, layout, "cpu")
+    within, guard = inside(held), FENCE[dtype.itemsize]
+    # As often between rows and beside the first and last element as far away.
+    near = [p for p in range(min(within) - 2, max(within) + 3) if p not in within]
+    spot = data.draw(st.sampled_from(near) | st.integers(0, held.flat.numel() - 1).filter(lambda p: p not in within))
+    assert not held.outside_changed(guard)
+    held.flat[spot] ^= 1
+    assert held.outside_changed(guard)
+
+
+@given(shapes, layouts, dtypes, st.data())
+def test_what_is_written_inside_is_not(
+    shape: tuple[int, ...], layout: Layout, dtype: torch.dtype, data: st.DataObject
+) -> None:
+    held = guard_output(shape, dtype, layout, "cpu")
+    held.flat[data.draw(st.sampled_from(sorted(inside(held))))] = 0
+    held.tensor.copy_(values_of(shape, dtype))
+    assert not held.outside_changed(FENCE[dtype.itemsize])
+    assert torch.equal(held.tensor, values_of(shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_poison_and_fence_are_different_nans_and_not_the_hardwares_own(dtype: torch.dtype) -> None:
+    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    patterns = [FENCE[dtype.itemsize], POISON[dtype.itemsize]]
+    # What a host makes of inf - inf, and what NVIDIA's devices do: a payload of zeros or of ones, of either sign.
+    own = torch.tensor([math.nan, -math.nan], dtype=dtype).view(integer).tolist()
+    own += [torch.iinfo(integer).max, -1]
+    assert bool(torch.tensor(patterns, dtype=integer).view(dtype).isnan().all())
+    assert len({*patterns, *own}) == 2 + len(set(own))
+
+
+def test_a_margin_has_a_largest_size() -> None:
+    wide = place((2, 1 << 20), "contiguous")
+    assert wide.offset == LARGEST_MARGIN
+    assert wide.length == 2 * LARGEST_MARGIN + (2 << 20)

@@ -1,0 +1,142 @@
+"""What a kernel file declares: the bound's formula, the names of variants, and each refusal of a file."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.kernel import Kernel, KernelError, ReductionBound, Variant, load
+
+VARIANT = Variant("tf32", "64x64x32")
+positive = st.floats(1e-12, 1.0)
+
+
+def bound_of(terms: int, table: float, eps: float) -> ReductionBound:
+    return ReductionBound(terms=lambda size: size["k"], table={"tf32": table}, eps={"tf32": eps})
+
+
+@given(st.integers(1, 10**9), positive, positive, st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
+def test_the_bound_is_the_rule_of_the_reference(terms: int, table: float, eps: float, values: list[float]) -> None:
+    want = torch.tensor(values, dtype=torch.float64)
+    limit = bound_of(terms, table, eps).limit(VARIANT, {"k": terms}, want, {})
+    rtol = max(table, 4 * eps * math.sqrt(terms))
+    atol = rtol * max(map(abs, values))
+    assert limit.dtype == torch.float64
+    assert limit.tolist() == pytest.approx([atol + rtol * abs(value) for value in values])
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), positive, positive)
+def test_a_longer_sum_is_never_allowed_less(few: int, more: int, table: float, eps: float) -> None:
+    bound = bound_of(0, table, eps)
+    short, long = sorted((few, few + more))
+    assert bound.rtol(VARIANT, {"k": short}) <= bound.rtol(VARIANT, {"k": long})
+
+
+def test_the_words_carry_every_number_of_the_rule() -> None:
+    words = bound_of(0, 0.001, 2.0**-10).words(VARIANT, {"k": 1024}, torch.tensor([-2.0, 1.0]))
+    assert words == (
+        "|got - want| <= 0.25 + 0.125 |want|; K = 1024 terms, "
+        "rtol = max(0.001, 4 * 0.000976562 * sqrt(1024)) = 0.125, atol = rtol * max|want|"
+    )
+
+
+def test_a_precision_that_the_bound_does_not_know_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        bound_of(0, 0.1, 0.1).rtol(Variant("bf16x3", "a"), {"k": 1})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "own", "needed"),
+    [
+        (None, None, None),
+        ((8, 0), None, "8.0"),
+        (None, (9, 0), "9.0"),
+        ((8, 0), (9, 0), "9.0"),
+        ((10, 0), (9, 0), "10.0"),
+    ],
+)
+def test_a_variant_needs_the_newer_of_its_own_and_its_kernels_capability(
+    kernel: tuple[int, int] | None, own: tuple[int, int] | None, needed: str | None
+) -> None:
+    assert Variant("tf32", "a", capability=own).declared(kernel).minimum_capability == needed
+
+
+GOOD = """
+import torch
+from assay.kernel import *
+
+KERNEL = Kernel(
+    name="good", title="Copies", inputs=lambda size, generator: {}, outputs=lambda inputs: {},
+    oracle=lambda inputs: {}, launch=lambda inputs, outputs, variant: None,
+    variants=[Variant("f32", "a"), Variant("f32", "b", {"warps": 4})],
+    cases=[Case("one", {"n": 1}), Case("two", {"n": 2})], timed=[Case("big", {"n": 9})],
+    bound=ReductionBound(terms=lambda size: 1, table={}, eps={}), work=lambda size: Work(0, 0),
+    peers=[Peer("torch", "f32", lambda inputs: None)], contrasts=[Contrast("ieee", "tf32")], capability=(8, 0),
+)
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    def write(text: str, name: str = "good.py") -> Path:
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def test_a_kernel_file_is_loaded_with_all_that_it_declares(written: Callable[..., Path]) -> None:
+    kernel = load(written(GOOD))
+    assert isinstance(kernel, Kernel)
+    assert kernel.variant("f32/b").options == {"warps": 4}
+    assert [kernel.case(name).size["n"] for name in ("one", "two", "big")] == [1, 2, 9]
+    declaration = kernel.declaration()
+    assert [(v.id, v.precision, v.configuration, v.minimum_capability) for v in declaration.variants] == [
+        ("f32/a", "f32", "a", "8.0"),
+        ("f32/b", "f32", "b", "8.0"),
+    ]
+    assert (declaration.cases, declaration.timed, declaration.contrasts) == (
+        ["one", "two"],
+        ["big"],
+        [("ieee", "tf32")],
+    )
+
+
+REFUSED = {
+    "no-KERNEL": ("x = 1", r"expected KERNEL = Kernel\(\.\.\.\) at module level, found NoneType"),
+    "not-a-Kernel": ("KERNEL = {'name': 'good'}", r"expected KERNEL = Kernel\(\.\.\.\) at module level, found dict"),
+    "another-name": (GOOD.replace('"good"', '"better"'), r"expected the name 'good', as the file's, found 'better'"),
+    "no-variant": (GOOD + "object.__setattr__(KERNEL, 'variants', [])", "expected at least one variant and one case"),
+    "no-case": (GOOD + "object.__setattr__(KERNEL, 'cases', [])", "expected at least one variant and one case"),
+    "a-variant-twice": (GOOD.replace('"f32", "b"', '"f32", "a"'), "declared twice: f32/a"),
+    "a-peer-named-as-a-variant": (GOOD.replace('"torch"', '"f32/a"'), "declared twice: f32/a"),
+    "a-case-twice": (GOOD.replace('"two"', '"one"'), "declared twice: one"),
+    "a-size-named-as-a-case": (GOOD.replace('"big"', '"two"'), "declared twice: two"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_declares_no_usable_kernel_is_refused_for_its_own_reason(
+    written: Callable[..., Path], name: str
+) -> None:
+    text, reason = REFUSED[name]
+    with pytest.raises(KernelError, match=rf"good\.py: {reason}$"):
+        load(written(text))
+
+
+def test_a_file_of_another_kind_is_refused(written: Callable[..., Path]) -> None:
+    with pytest.raises(KernelError, match=r"good\.txt: not a Python file; a kernel file ends in \.py"):
+        load(written("", "good.txt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("x = (", SyntaxError), ("import no_such_module_anywhere", ImportError), ("1 / 0", ZeroDivisionError)],
+)
+def test_what_a_file_raises_passes_through(written: Callable[..., Path], text: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        load(written(text))
