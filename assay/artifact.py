@@ -145,7 +145,11 @@ def decode(data: bytes, kind: type[S], where: str) -> S:
     tree = parse(data, where)
     if rfc8785.dumps(tree) != data:
         raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")
-    return convert(tree, kind, where)
+    record = convert(tree, kind, where)
+    # msgspec fills in a default, or the only tag there can be; every writer here puts both in.
+    if msgspec.to_builtins(record, str_keys=True) != tree:
+        raise RecordError(f"{where}: $: a field or tag is left out; it was written or edited by something else")
+    return record
 
 
 def schema_name(stage: StageName) -> str:
@@ -216,6 +220,12 @@ def exclusive(path: Path) -> Iterator[None]:
     with lock.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+def digests_now(artifacts: Iterable[Artifact[Any]]) -> dict[str, Digest]:
+    """Map every material of these records to the sha256 that it has on disk now; one that is gone is left out."""
+    names = {name for artifact in artifacts for name in artifact.materials}
+    return {name: sha256_file(Path(name)) for name in sorted(names) if Path(name).is_file()}
 
 
 def hash_materials(paths: Iterable[Path]) -> dict[str, Digest]:

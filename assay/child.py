@@ -65,14 +65,6 @@ Answer = dict[str, Any]
 Handler = Callable[[Answer], Answer]
 
 
-def _last_line(log: Path) -> str:
-    try:
-        lines = log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
-    except OSError:
-        return ""
-    return f"; it last printed: {one_line(lines[-1], 160)}" if lines else ""
-
-
 class Child:
     """One child process, started when first asked and again after it died.
 
@@ -84,6 +76,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._reply = -1
         self._pending = b""
+        self._log_start = 0
 
     def __enter__(self) -> Self:
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +91,8 @@ class Child:
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
         """Send a request and return the answer, or the fault after which a fresh child serves the next request."""
         deadline = time.monotonic() + limit_s
+        # What the child printed for an earlier request is no reason for what becomes of this one.
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
         process = self._running()
         assert process.stdin is not None
         try:
@@ -108,7 +103,7 @@ class Child:
             line = b""
         except TimeoutError:
             self.stop()
-            return Fault("timeout", f"no answer within the limit of {limit_s:g} s{_last_line(self._log)}")
+            return Fault("timeout", f"no answer within the limit of {limit_s:g} s{self._last_printed()}")
         return self._answer(line) if line else self._crashed()
 
     def stop(self) -> None:
@@ -161,6 +156,16 @@ class Child:
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
+    def _last_printed(self) -> str:
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - 4096))
+                lines = log.read(4096).decode("utf-8", "replace").strip().splitlines()
+        except OSError:
+            # A kernel can delete the file that it prints into.
+            return ""
+        return f"; it last printed: {one_line(lines[-1], 160)}" if lines else ""
+
     def _answer(self, line: bytes) -> Answer | Fault:
         try:
             reply = json.loads(line)
@@ -184,7 +189,7 @@ class Child:
         except subprocess.TimeoutExpired:
             how = "closed its answer pipe"
         self.stop()
-        return Fault("crash", f"the process {how}{_last_line(self._log)}")
+        return Fault("crash", f"the process {how}{self._last_printed()}")
 
 
 def _die_with_parent() -> None:

@@ -1,15 +1,14 @@
 """Stage `claims`: derive what the records show, and what they do not, with the overall status and its sentence."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.artifact import read, sha256_file
+from assay.artifact import digests_now, read, sha256_file
 from assay.errors import RecordError
+from assay.overall import Setting, status_of
 from assay.record import Artifact, Claims, Digest, StageName
 from assay.sources import read_source
 from assay.stage import Job, run, stage_of
-from assay.overall import Setting, status_of
 from assay.tiers import Held, Machine, Subject, derive
 
 PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
@@ -17,12 +16,6 @@ PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
 
 Records = Mapping[tuple[str | None, StageName], Held]
 """Records by kernel (None for those of the machine) and stage."""
-
-
-def digests_now(artifacts: Iterable[Artifact[Any]]) -> dict[str, Digest]:
-    """Map every material of the records to the sha256 that it has now; one that is gone is left out."""
-    names = {name for artifact in artifacts for name in artifact.materials}
-    return {name: sha256_file(Path(name)) for name in sorted(names) if Path(name).is_file()}
 
 
 def hold(path: str, sha256: Digest, artifact: Artifact[Any], now: Mapping[str, Digest]) -> Held:

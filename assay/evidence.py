@@ -3,7 +3,7 @@
 A hand-edited, missing or stale record is refused by name, with the stage that makes it anew.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,6 @@ def load(path: Path, stage: StageName, number: int) -> Evidence:
     if digest != sha256_bytes(canonical(artifact)):
         raise RecordError(f"{path}: its bytes are not what its content encodes to; {again(stage)}")
     return Evidence(number, path.as_posix(), digest, artifact)
-
-
-def digests_now(records: Iterable[Evidence]) -> dict[str, Digest]:
-    """Map the records and all their materials to the sha256 they have now; what is gone is left out."""
-    paths = {path for record in records for path in (record.path, *record.artifact.materials)}
-    return {path: sha256_file(Path(path)) for path in sorted(paths) if Path(path).is_file()}
 
 
 def _against_claims(record: Evidence, claims: Evidence) -> None:

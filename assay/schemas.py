@@ -10,7 +10,7 @@ import msgspec
 
 from assay.artifact import schema_name, write_bytes
 from assay.config import settings_schema
-from assay.record import ARTIFACTS
+from assay.record import ARTIFACTS, StageName
 
 FOLDER = Path("schemas")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,12 +21,19 @@ def _document(title: str, schema: dict[str, Any]) -> bytes:
     return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def _artifact_schema(stage: StageName) -> dict[str, Any]:
+    """Return the schema of a stage's artifact. A default is for who makes a record: written out, no field is left out."""
+    schema = msgspec.json.schema(ARTIFACTS[stage])
+    for definition in schema["$defs"].values():
+        definition["required"] = list(definition["properties"])
+        for field in definition["properties"].values():
+            field.pop("default", None)
+    return schema
+
+
 def schema_files() -> dict[str, bytes]:
-    """Return the content of each schema file by name: `<stage>.schema.json` for every stage, and that of config.yaml."""
-    files = {
-        f"{stage}.schema.json": _document(schema_name(stage), msgspec.json.schema(kind))
-        for stage, kind in ARTIFACTS.items()
-    }
+    """Return the content of each schema file: `<stage>.schema.json` for every stage, and `config.schema.json`."""
+    files = {f"{stage}.schema.json": _document(schema_name(stage), _artifact_schema(stage)) for stage in ARTIFACTS}
     return {**files, "config.schema.json": _document("config.yaml", settings_schema())}
 
 

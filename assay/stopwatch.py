@@ -13,7 +13,7 @@ import msgspec
 import torch
 
 from assay import sampling
-from assay.buffers import POISON, Guarded, guard_input, guard_output
+from assay.buffers import BLANK, Guarded, guard_input, guard_output
 from assay.child import Answer, serve
 from assay.comparison import compare, judge
 from assay.conditions import find_card, read_conditions
@@ -133,7 +133,7 @@ class Contest:
                 launch()
             self.device.synchronise()
             for held in self.outputs.get(name, {}).values():
-                held.bits().fill_(POISON[held.dtype.itemsize])
+                held.bits().fill_(BLANK[held.dtype.itemsize])
             self.launches[name], self.binaries[name] = launch, list(launched.digests())
         return self.binaries[name]
 

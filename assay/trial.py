@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from assay.buffers import FENCE, POISON, Guarded, guard_input, guard_output
+from assay.buffers import BLANK, FENCE, POISON, Guarded, guard_input, guard_output
 from assay.child import Answer, serve
 from assay.comparison import compare, judge
 from assay.interpreting import mend_interpreter
@@ -95,7 +95,7 @@ def _trespass(before: Mapping[str, torch.Tensor], inputs: Guards, outputs: Guard
 
 def _unwritten(outputs: Guards) -> Verdict | None:
     for name, held in outputs.items():
-        left = int((held.bits() == POISON[held.dtype.itemsize]).sum())
+        left = int((held.bits() == BLANK[held.dtype.itemsize]).sum())
         if left:
             total = held.bits().numel()
             return _failed("not-written", f"{left} of {total} elements of output '{name}' were never written")

@@ -8,7 +8,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from project import ROOT, Project, new_project
+
+# No deadline for an example: how long one takes says how busy the machine is.
+settings.register_profile("assay", deadline=None)
+settings.load_profile("assay")
 
 
 @pytest.fixture(scope="session", autouse=True)

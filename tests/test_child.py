@@ -55,6 +55,9 @@ def handler(request):
     if do == "vanish":
         print("last words", flush=True)
         os._exit(7)
+    if do == "vanish without a trace":
+        os.unlink(os.readlink("/proc/self/fd/1"))
+        os._exit(7)
     if do == "abort":
         os.abort()
     if do == "segfault":
@@ -140,6 +143,7 @@ FAULTS: list[tuple[str, Fault]] = [
     ("raise from", Fault("exception", "OutOfResources: the cause", "OutOfResources")),
     ("exit", Fault("exception", "SystemExit: 3", "SystemExit")),
     ("vanish", Fault("crash", "the process ended with exit code 7; it last printed: last words")),
+    ("vanish without a trace", Fault("crash", "the process ended with exit code 7")),
     ("abort", Fault("crash", "the process was killed by SIGABRT")),
     ("segfault", Fault("crash", "the process was killed by SIGSEGV")),
 ]
@@ -153,6 +157,12 @@ def test_each_fault_has_its_reason_and_the_next_question_its_answer(
     before = pid_of(child)
     assert child.ask({"do": do}, LIMIT_S) == fault
     assert (pid_of(child) == before) == (fault.cause == "exception")
+
+
+def test_a_reason_shows_nothing_that_was_printed_for_an_earlier_question(start: Callable[..., Child]) -> None:
+    child = start()
+    assert "OutOfResources" in str(child.ask({"do": "raise"}, LIMIT_S))
+    assert child.ask({"do": "abort"}, LIMIT_S) == Fault("crash", "the process was killed by SIGABRT")
 
 
 def test_an_interrupted_child_is_a_crash_that_shows_the_last_line(start: Callable[..., Child]) -> None:

@@ -57,10 +57,10 @@ def test_one_nan_or_infinity_fails_and_is_the_worst(
     assert f"at ({spot},) got {bad:g}, want" in verdict.reason
 
 
-@given(anything, anything, anything, st.integers(0, 3))
+@given(anything, anything, anything, st.integers(0, 2))
 def test_a_nan_in_any_of_the_three_fails(got: float, want: float, limit: float, which: int) -> None:
     three = [got, want, limit]
-    three[which % 3] = NAN
+    three[which] = NAN
     found = compare("y", *tensors([(three[0], three[1], three[2])]), "")
     both = math.isnan(three[0]) and math.isnan(three[1])
     assert (found.past_bound == 0) == (both and three[2] >= 0)

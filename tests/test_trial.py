@@ -1,0 +1,335 @@
+"""One trial in a real child process: a right kernel passes, and each way to be wrong has its own cause."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from trials import LIMIT_S, Bench, bench
+
+from assay.child import Fault
+from assay.diagnosis import diagnose, diagnose_loading
+from assay.record import Cause, Check, Verdict, as_float
+
+GOOD = '''
+"""Doubles a vector."""
+
+import os
+import torch
+import triton
+import triton.language as tl
+
+from assay.kernel import Case, Kernel, Output, ReductionBound, Variant, Work
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, x_step, y_step, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i * x_step, mask=i < n)
+    tl.store(y_ptr + i * y_step, 2.0 * x, mask=i < n)
+
+
+def launch(inputs, outputs, variant):
+    x, y = inputs["x"], outputs["y"]
+    double_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), x.stride(-1), y.stride(-1), BLOCK=64)
+
+
+KERNEL = Kernel(
+    name="double",
+    title="Doubles",
+    inputs=lambda size, generator: {"x": torch.randn(size["n"], generator=generator)},
+    outputs=lambda inputs: {"y": Output(tuple(inputs["x"].shape))},
+    oracle=lambda inputs: {"y": 2 * inputs["x"]},
+    launch=launch,
+    variants=[Variant("f32", "block64")],
+    cases=[Case("ragged", {"n": 100}), Case("sliced", {"n": 64}, {"x": "sliced", "y": "sliced"})],
+    bound=ReductionBound(terms=lambda size: 1, table={"f32": 1e-6}, eps={"f32": 2.0**-23}),
+    work=lambda size: Work(flops=size["n"], bytes=8 * size["n"]),
+)
+'''
+LAUNCH = '    x, y = inputs["x"], outputs["y"]\n'
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = bench(tmp_path_factory.mktemp("trial") / "child.log")
+    with made.child:
+        yield made
+
+
+def written(folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write the good kernel with some of its text replaced."""
+    text = GOOD
+    for old, new in changes:
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the kernel"
+        text = text.replace(old, new)
+    path = folder / "kernels" / "double.py"
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
+def found(answer: Check | Fault) -> Verdict:
+    return diagnose(answer, "f32") if isinstance(answer, Fault) else answer.verdict
+
+
+@pytest.mark.parametrize("case", ["ragged", "sliced"])
+def test_a_right_kernel_passes(tried: Bench, tmp_path: Path, case: str) -> None:
+    check = tried.check(written(tmp_path), "f32/block64", case, [1, 2, 3])
+    assert isinstance(check, Check)
+    assert check.verdict.outcome == "passed"
+    assert (check.variant, check.case, check.seeds) == ("f32/block64", case, [1, 2, 3])
+    assert [(c.output, c.past_bound) for c in check.comparisons] == [("y", 0)]
+
+
+def test_the_same_seed_gives_the_same_check(tried: Bench, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    assert tried.check(path, "f32/block64", "ragged", [5]) == tried.check(path, "f32/block64", "ragged", [5])
+
+
+NOT_LOADED: list[tuple[str, str, Cause, str]] = [
+    ("syntax", "def launch(:", "import-error", r"SyntaxError: .*line 1"),
+    (
+        "import",
+        "import no_such_module_at_all",
+        "import-error",
+        "ModuleNotFoundError: No module named 'no_such_module_at",
+    ),
+    ("raises", "\n\n1 / 0", "import-error", r"kernels/double\.py:3: ZeroDivisionError: division by zero"),
+    ("exits", "raise SystemExit(0)", "import-error", "SystemExit: 0"),
+    ("no-KERNEL", "x = 1", "declaration", r"KernelError: .*expected KERNEL = Kernel\(\.\.\.\) at module level"),
+    ("another-name", GOOD.replace('"double"', '"triple"'), "declaration", "expected the name 'double', as the file's"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "cause", "reason"), NOT_LOADED, ids=[row[0] for row in NOT_LOADED])
+def test_a_file_that_does_not_load(
+    tried: Bench, tmp_path: Path, name: str, text: str, cause: Cause, reason: str
+) -> None:
+    path = written(tmp_path)
+    path.write_text(text)
+    answer = tried.load(path)
+    assert isinstance(answer, Fault)
+    verdict = diagnose_loading(answer)
+    assert (verdict.outcome, verdict.cause) == ("failed", cause)
+    assert re.search(reason, verdict.reason)
+
+
+STORE = "tl.store(y_ptr + i * y_step, 2.0 * x, mask=i < n)"
+LOAD = "x = tl.load(x_ptr + i * x_step, mask=i < n)"
+ORACLE = 'oracle=lambda inputs: {"y": 2 * inputs["x"]}'
+OUTPUTS = 'outputs=lambda inputs: {"y": Output(tuple(inputs["x"].shape))}'
+WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
+    (
+        "wrong",
+        ("2.0 * x", "3.0 * x"),
+        "wrong-value",
+        r"^\d+ of 100 elements of 'y' are past the bound: at \(\d+,\) got",
+    ),
+    (
+        "nan",
+        ("2.0 * x", "x * float('nan')"),
+        "not-finite",
+        "^100 of 100 elements of 'y' are past the bound: .* got nan",
+    ),
+    ("infinity", ("2.0 * x", "2.0 * x / 0.0"), "not-finite", "got -?inf"),
+    (
+        "unwritten",
+        ("(triton.cdiv(x.numel(), 64),)", "(1,)"),
+        "not-written",
+        "^36 of 100 elements of output 'y' were never",
+    ),
+    (
+        "nothing",
+        (LAUNCH, LAUNCH + "    return\n"),
+        "not-written",
+        "^100 of 100 elements of output 'y' were never written",
+    ),
+    (
+        "past-output",
+        (STORE, STORE.replace(", mask=i < n", "")),
+        "out-of-bounds-write",
+        "^memory outside output 'y' was written",
+    ),
+    (
+        "before-output",
+        (STORE, f"{STORE}\n    tl.store(y_ptr - 1, 0.0)"),
+        "out-of-bounds-write",
+        "^memory outside output 'y'",
+    ),
+    (
+        "past-input",
+        (STORE, f"{STORE}\n    tl.store(x_ptr + n, 0.0)"),
+        "out-of-bounds-write",
+        "^memory outside input 'x'",
+    ),
+    (
+        "input",
+        (STORE, f"{STORE}\n    tl.store(x_ptr + i, 0.0, mask=i == 3)"),
+        "input-changed",
+        "^input 'x' was changed by",
+    ),
+    (
+        "reads-past",
+        (LOAD, f"{LOAD} + 0.0 * tl.load(x_ptr + i + 1, mask=i < n)"),
+        "not-finite",
+        r"^1 of 100 .* at \(99,\) got nan",
+    ),
+    (
+        "raises",
+        (LAUNCH, LAUNCH + "    raise ValueError('no')\n"),
+        "exception",
+        r"kernels/double\.py:24: ValueError: no$",
+    ),
+    (
+        "kernel-raises",
+        ("2.0 * x", "2.0 * undefined"),
+        "exception",
+        r"NameError: name 'undefined' is not defined|undefined",
+    ),
+    ("exits", (LAUNCH, LAUNCH + "    raise SystemExit(0)\n"), "exception", "SystemExit: 0$"),
+    (
+        "returns",
+        ("    double_kernel[", "    return 2 * x\n    double_kernel["),
+        "wrong-shape",
+        r"^the launch returned a Tensor of shape \(100,\)",
+    ),
+    (
+        "returns-other",
+        ("    double_kernel[", "    return [1]\n    double_kernel["),
+        "wrong-shape",
+        "^the launch returned a list; it must write",
+    ),
+    (
+        "swaps",
+        ("    double_kernel[", '    outputs["y"] = 2 * x\n    double_kernel['),
+        "wrong-shape",
+        r"the launch left \(100,\) in its place",
+    ),
+    (
+        "drops",
+        ("    double_kernel[", '    del outputs["y"]\n    double_kernel['),
+        "wrong-shape",
+        "the launch left NoneType in its place",
+    ),
+    (
+        "reshapes",
+        ("    double_kernel[", "    y.resize_(2, 50)\n    double_kernel["),
+        "wrong-shape",
+        r"the launch left \(2, 50\) in its place",
+    ),
+    (
+        "oracle-shape",
+        (ORACLE, ORACLE.replace("2 *", "2 * inputs['x'][None] *")),
+        "wrong-shape",
+        r"^output 'y' is declared as \(100,\) and the oracle gives \(1, 100\)",
+    ),
+    (
+        "oracle-dtype",
+        (ORACLE, ORACLE.replace('inputs["x"]', 'inputs["x"].float()')),
+        "declaration",
+        "^the oracle gives 'y' as torch.float32; float64 is needed",
+    ),
+    ("oracle-name", (ORACLE, ORACLE.replace('"y"', '"z"')), "declaration", "^output 'y' is declared by only one of"),
+    (
+        "output-name",
+        (OUTPUTS, OUTPUTS.replace("{", '{"z": Output((1,)), ')),
+        "declaration",
+        "^output 'z' is declared by only one of",
+    ),
+    (
+        "stale",
+        (
+            "    double_kernel[",
+            "    if KEPT:\n        y.copy_(KEPT[0])\n        return\n    KEPT.append(2 * x)\n    double_kernel[",
+        ),
+        "wrong-value",
+        "^100 of 100 elements of 'y'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "cause", "reason"), WRONG, ids=[row[0] for row in WRONG])
+def test_each_way_to_be_wrong_has_its_own_cause(
+    tried: Bench, tmp_path: Path, name: str, change: tuple[str, str], cause: Cause, reason: str
+) -> None:
+    path = written(tmp_path, ("def launch", "KEPT = []\n\n\ndef launch"), change)
+    verdict = found(tried.check(path, "f32/block64", "ragged", [1, 2]))
+    assert (verdict.outcome, verdict.cause) == ("failed", cause)
+    assert re.search(reason, verdict.reason), verdict.reason
+
+
+def test_a_result_kept_from_the_first_seed_shows_at_the_second_only(tried: Bench, tmp_path: Path) -> None:
+    stale = next(change for name, change, _, _ in WRONG if name == "stale")
+    path = written(tmp_path, ("def launch", "KEPT = []\n\n\ndef launch"), stale)
+    assert found(tried.check(path, "f32/block64", "ragged", [1])).outcome == "passed"
+    assert found(tried.check(path, "f32/block64", "ragged", [2])).cause == "wrong-value"
+
+
+def test_the_reported_comparison_is_of_the_worst_seed(tried: Bench, tmp_path: Path) -> None:
+    # In float16 each seed has an error of its own.
+    path = written(tmp_path, ("2.0 * x", "(2.0 * x).to(tl.float16)"), ('{"f32": 1e-6}', '{"f32": 1e-2}'))
+
+    def error(*seeds: int) -> float:
+        check = tried.check(path, "f32/block64", "ragged", seeds)
+        assert isinstance(check, Check)
+        return as_float(check.comparisons[0].normalised_error)
+
+    assert error(1, 2, 3) == max(error(1), error(2), error(3))
+    assert min(error(1), error(2), error(3)) < error(1, 2, 3)
+
+
+def test_trespass_is_judged_before_values_and_the_comparison_is_kept(tried: Bench, tmp_path: Path) -> None:
+    path = written(tmp_path, (STORE, STORE.replace("2.0 * x, mask=i < n", "3.0 * x")))
+    check = tried.check(path, "f32/block64", "ragged")
+    assert isinstance(check, Check)
+    assert check.verdict.cause == "out-of-bounds-write"
+    assert check.comparisons[0].past_bound > 0
+
+
+FAKE = """
+    print('{"answer": {"check": {}, "cubins": []}}', flush=True)
+    print("junk" * 1000)
+    os.system("echo noise; echo noise >&2")
+"""
+
+
+def test_what_a_kernel_prints_has_no_effect(tried: Bench, tmp_path: Path) -> None:
+    check = tried.check(written(tmp_path, (LAUNCH, LAUNCH + FAKE)), "f32/block64", "ragged")
+    assert isinstance(check, Check)
+    assert check.verdict.outcome == "passed"
+
+
+# What ends the process: the next trial gets a fresh one, and a right kernel still passes in it.
+
+
+def test_a_file_that_ends_its_process_while_it_loads(tried: Bench, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text("import os\nos._exit(5)")
+    answer = tried.load(path)
+    assert isinstance(answer, Fault)
+    assert diagnose_loading(answer) == Verdict(
+        outcome="failed", cause="crash", reason="the process ended with exit code 5"
+    )
+
+
+ENDING: list[tuple[str, tuple[str, str], Cause, str]] = [
+    ("hang", (LAUNCH, LAUNCH + "    while True:\n        pass\n"), "timeout", "^no answer within the limit of 1 s$"),
+    ("exit", (LAUNCH, LAUNCH + "    os._exit(0)\n"), "crash", "^the process ended with exit code 0$"),
+    ("wild", (STORE, f"{STORE}\n    tl.store(y_ptr + (1 << 44) + i, 0.0)"), "crash", "^the process was killed by SIG"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "cause", "reason"), ENDING, ids=[row[0] for row in ENDING])
+def test_a_kernel_that_takes_its_process_along(
+    tried: Bench, tmp_path: Path, name: str, change: tuple[str, str], cause: Cause, reason: str
+) -> None:
+    path = written(tmp_path, change)
+    assert isinstance(tried.load(path), dict)
+    verdict = found(tried.check(path, "f32/block64", "ragged", limit_s=1.0 if name == "hang" else LIMIT_S))
+    assert (verdict.outcome, verdict.cause) == ("failed", cause)
+    assert re.search(reason, verdict.reason), verdict.reason
+
+
+def test_after_all_of_these_a_right_kernel_passes(tried: Bench, tmp_path: Path) -> None:
+    assert found(tried.check(written(tmp_path), "f32/block64", "ragged")).outcome == "passed"
