@@ -147,7 +147,7 @@ def decode(data: bytes, kind: type[S], where: str) -> S:
         raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")
     record = convert(tree, kind, where)
     # msgspec fills in a default, or the only tag there can be; every writer here puts both in.
-    if msgspec.to_builtins(record, str_keys=True) != tree:
+    if canonical(record) != data:
         raise RecordError(f"{where}: $: a field or tag is left out; it was written or edited by something else")
     return record
 
