@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.artifact import canonical, read, sha256_bytes, sha256_file
+from assay.artifact import canonical, digests_now, read, sha256_bytes, sha256_file
 from assay.errors import RecordError
 from assay.outcomes import Mark, mark_of
 from assay.record import ARTIFACTS, Artifact, Digest, StageName, Verdict
@@ -67,6 +67,12 @@ def load(path: Path, stage: StageName, number: int) -> Evidence:
     if digest != sha256_bytes(canonical(artifact)):
         raise RecordError(f"{path}: its bytes are not what its content encodes to; {again(stage)}")
     return Evidence(number, path.as_posix(), digest, artifact)
+
+
+def present(records: Sequence[Evidence]) -> dict[str, Digest]:
+    """Map the records and all their materials to the sha256 each has on disk now; one that is gone is left out."""
+    own = {record.path: sha256_file(Path(record.path)) for record in records if Path(record.path).is_file()}
+    return {**digests_now(record.artifact for record in records), **own}
 
 
 def _against_claims(record: Evidence, claims: Evidence) -> None:

@@ -16,11 +16,11 @@ from markupsafe import Markup
 
 from assay import formats
 from assay.accuracy import Accuracy, build_accuracy
-from assay.artifact import digests_now, exclusive, open_session, sha256_bytes, write_bytes
+from assay.artifact import exclusive, open_session, sha256_bytes, write_bytes
 from assay.binaries import Compilation, build_compilation
 from assay.charts import bars_as_text, dots_as_text
 from assay.errors import UsageError
-from assay.evidence import Evidence, Records, check, load
+from assay.evidence import Evidence, Records, check, load, present
 from assay.markdown import escape, fenced
 from assay.matrix import TARGET_TIERS, Gap, Matrix, build_matrix, find_gaps, mark
 from assay.outcomes import MARKS
@@ -196,7 +196,7 @@ def write_report(job: Job, html: Path, markdown: Path) -> None:
     kernels = kernel_files(records)
     command = [*job.command, "--html", html.as_posix(), "--markdown", markdown.as_posix()]
     session = open_session("report", None, [*job.materials(), *template_files(), *kernels], command)
-    check(records, claims, digests_now(record.artifact for record in (*records, claims)))
+    check(records, claims, present([*records, claims]))
     quoted = [Quoted(path.as_posix(), session.materials[path], find_snippets(path.read_bytes())) for path in kernels]
     pages = dict(zip((html, markdown), render(build_page(records, claims, quoted)), strict=True))
     session.confirm()

@@ -1,7 +1,7 @@
 """No record that was edited, is missing, or describes other sources gets through; each refusal names it."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,18 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, Tree, device, gpu, replaced
 
-from assay.artifact import canonical, decode_artifact, digests_now, seal, write_bytes
+from assay.artifact import canonical, decode_artifact, seal, write_bytes
 from assay.errors import RecordError
-from assay.evidence import Evidence, check, load
-from assay.record import Digest
+from assay.evidence import Evidence, check, load, present
 from assay.stage import stage_of
 
 GPU = Path("results/matmul/gpu.json")
 KERNEL = Path("kernels/matmul.py")
-
-
-def now(records: Iterable[Evidence]) -> dict[str, Digest]:
-    return digests_now(record.artifact for record in records)
 
 
 @pytest.fixture
@@ -33,7 +28,7 @@ def checked(paths: list[str]) -> list[Evidence]:
     """Do what the report does before it shows anything."""
     records = [load(Path(path), stage_of(Path(path)), number) for number, path in enumerate(paths, start=1)]
     claims = load(Path("results/claims.json"), "claims", len(paths) + 1)
-    check(records, claims, now([*records, claims]))
+    check(records, claims, present([*records, claims]))
     return records
 
 
@@ -128,7 +123,7 @@ def test_claims_that_cite_another_record_are_named(tree: Tree) -> None:
     cited = [replaced(result.claims[0], links=[replaced(link, sha256="0" * 64)]), *result.claims[1:]]
     artifact = replaced(claims.artifact, result=replaced(result, claims=cited))
     with pytest.raises(RecordError, match=r"cites results/gate\.json with sha256 000000000000, .* run stage 'claims'"):
-        check(records, Evidence(99, claims.path, claims.sha256, artifact), now(records))
+        check(records, Evidence(99, claims.path, claims.sha256, artifact), present(records))
 
 
 def test_a_record_replaced_while_it_is_checked_is_named(tree: Tree) -> None:
@@ -136,4 +131,4 @@ def test_a_record_replaced_while_it_is_checked_is_named(tree: Tree) -> None:
     claims = load(Path("results/claims.json"), "claims", 99)
     reseal(GPU)
     with pytest.raises(RecordError, match=r"^results/matmul/gpu\.json: stale, results/matmul/gpu\.json has changed"):
-        check(records, claims, now([*records, claims]))
+        check(records, claims, present([*records, claims]))

@@ -39,6 +39,18 @@ def bench(log: Path) -> Bench:
     return Bench(Child([sys.executable, __file__], environment, log))
 
 
+def planted(kernel: Path, folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write a kernel file anew with some of its text replaced, each of which must stand in it once."""
+    text = kernel.read_text("utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {kernel}"
+        text = text.replace(old, new)
+    path = folder / "kernels" / kernel.name
+    path.parent.mkdir()
+    path.write_text(text, "utf-8")
+    return path
+
+
 def _serve() -> None:
     from assay.trial import Worker
 
