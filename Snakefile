@@ -41,6 +41,7 @@ include: "rules/gpu.smk"
 include: "rules/timing.smk"
 include: "rules/claims.smk"
 include: "rules/report.smk"
+include: "rules/bundle.smk"
 
 
 onstart:

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import rfc8785
 
+from assay.canonicality import canonical_tree, holds_all
 from assay.errors import RecordError
 from assay.privacy import one_line, scrub
 from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Digest, Record, Run, StageName
@@ -140,14 +141,28 @@ def convert(tree: Any, kind: type[S], where: str) -> S:
         raise RecordError(f"{where}: {path}: {one_line(message)}") from None
 
 
-def decode(data: bytes, kind: type[S], where: str) -> S:
-    """Decode canonical bytes into a record of `kind`; anything that is not the canonical form is refused."""
+def _parse_canonical(data: bytes, where: str) -> Any:
     tree = parse(data, where)
     if rfc8785.dumps(tree) != data:
         raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")
-    record = convert(tree, kind, where)
+    return tree
+
+
+def decode(data: bytes, kind: type[S], where: str) -> S:
+    """Decode canonical bytes into a record of `kind`; anything that is not the canonical form is refused."""
+    if len(data) > LARGEST_RECORD_BYTES:
+        raise RecordError(f"{where}: {len(data)} bytes, where at most {LARGEST_RECORD_BYTES} are read")
+    tree = canonical_tree(data)
+    if tree is None:
+        tree = _parse_canonical(data, where)
+    try:
+        record = convert(tree, kind, where)
+    except RecordError:
+        # What no record may hold, such as too many levels, is said before what this kind lacks.
+        parse(data, where)
+        raise
     # msgspec fills in a default, or the only tag there can be; every writer here puts both in.
-    if canonical(record) != data:
+    if not holds_all(record, tree):
         raise RecordError(f"{where}: $: a field or tag is left out; it was written or edited by something else")
     return record
 
@@ -164,36 +179,49 @@ def content_digest(artifact: Artifact[Any]) -> Digest:
     return sha256_bytes(rfc8785.dumps(tree))
 
 
+def _digest_within(data: bytes) -> Digest:
+    """Return what `content_digest` gives for the artifact of these canonical bytes, without encoding it again."""
+    # Keys are sorted, `command` comes first and holds no object, and a quote within its strings is escaped.
+    start = data.index(b',"content_sha256":"')
+    digest = hashlib.sha256(memoryview(data)[:start])
+    digest.update(memoryview(data)[start + len(',"content_sha256":""') + 64 :])
+    return digest.hexdigest()
+
+
 def seal(artifact: Artifact[R]) -> Artifact[R]:
     """Return the artifact with its content digest filled in."""
     return msgspec.structs.replace(artifact, content_sha256=content_digest(artifact))
 
 
+def again(stage: StageName) -> str:
+    """Return what to do about a record of `stage` that cannot be used."""
+    # The target rule has the name of the stage `report`, so the rule that renders has another.
+    rule = "render" if stage == "report" else stage
+    return f"run stage '{stage}' again (snakemake --cores 1 report -R {rule})"
+
+
 def decode_artifact(data: bytes, stage: StageName, where: str) -> Artifact[Any]:
     """Decode one artifact of `stage`, and refuse it if its schema, stage or content digest is another."""
-    again = f"run stage '{stage}' again (snakemake --cores 1 report -R {stage})"
-    try:
-        artifact: Artifact[Any] = decode(data, ARTIFACTS[stage], where)
-    except RecordError as error:
-        raise RecordError(f"{error}; {again}") from None
+    artifact: Artifact[Any] = decode(data, ARTIFACTS[stage], where)
     for name, expected, found in (
         ("schema", schema_name(stage), artifact.schema),
         ("stage", stage, artifact.stage),
-        ("content_sha256", content_digest(artifact), artifact.content_sha256),
+        ("content_sha256", _digest_within(data), artifact.content_sha256),
     ):
         if expected != found:
             hint = "; it was edited after it was written" if name == "content_sha256" else ""
-            raise RecordError(f"{where}: $.{name}: expected {expected}, found {one_line(found)}{hint}; {again}")
+            raise RecordError(f"{where}: $.{name}: expected {expected}, found {one_line(found)}{hint}")
     return artifact
 
 
 def read(path: Path, stage: StageName) -> Artifact[Any]:
-    """Read and check one artifact; RecordError where it is missing, edited or not of `stage`."""
+    """Read and check one artifact; RecordError, with what to do, where it is missing, edited or not of `stage`."""
     try:
-        data = path.read_bytes()
+        return decode_artifact(path.read_bytes(), stage, str(path))
     except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror}); run stage '{stage}' again") from None
-    return decode_artifact(data, stage, str(path))
+        raise RecordError(f"{path}: cannot be read ({error.strerror}); {again(stage)}") from None
+    except RecordError as error:
+        raise RecordError(f"{error}; {again(stage)}") from None
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -13,8 +13,10 @@ from assay.errors import AssayError
 from assay.record import Digest
 
 DECLARATION = b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
+INFO = "bag-info.txt"
 MANIFEST = "manifest-sha256.txt"
 TAG_MANIFEST = "tagmanifest-sha256.txt"
+TAGS = ("bagit.txt", INFO, MANIFEST, TAG_MANIFEST)
 PAYLOAD = "data/"
 SIGNATURES = "signatures/"
 """Where signatures lie. The tag manifest leaves them out and lists all else, so signing changes no listed byte."""
@@ -31,9 +33,10 @@ class BagError(AssayError):
 
 @dataclass(frozen=True)
 class Bag:
-    """The files of a bag by their path inside it. `payload` leaves out the leading `data/`."""
+    """The files of a bag by their path inside it. `payload` and its `digests` leave out the leading `data/`."""
 
     payload: Mapping[str, bytes]
+    digests: Mapping[str, Digest]
     info: Mapping[str, str]
     tags: Mapping[str, bytes]
     signatures: Mapping[str, bytes]
@@ -51,11 +54,9 @@ def _lines(files: Mapping[str, bytes]) -> bytes:
 def make_bag(payload: Mapping[str, bytes], info: Mapping[str, str]) -> dict[str, bytes]:
     """Return all files of a bag with this payload. `info` fills bag-info.txt; Payload-Oxum is added."""
     files = {f"{PAYLOAD}{name}": data for name, data in payload.items()}
-    oxum = f"{sum(map(len, payload.values()))}.{len(payload)}"
-    words = {**info, "Payload-Oxum": oxum}
     tags = {
         "bagit.txt": DECLARATION,
-        "bag-info.txt": "".join(f"{name}: {value}\n" for name, value in sorted(words.items())).encode(),
+        INFO: _info_lines({**info, "Payload-Oxum": _oxum(payload)}),
         MANIFEST: _lines(files),
     }
     return {**files, **tags, TAG_MANIFEST: _lines(tags)}
@@ -87,14 +88,35 @@ def _compare(files: Mapping[str, bytes], listed: Mapping[str, Digest], manifest:
             raise BagError(f"{name}: expected sha256 {digest}, as {manifest} says, found {found}")
 
 
+def _info_lines(info: Mapping[str, str]) -> bytes:
+    return "".join(f"{label}: {value}\n" for label, value in sorted(info.items())).encode()
+
+
 def _read_info(text: bytes) -> dict[str, str]:
     info: dict[str, str] = {}
     for line in text.decode("utf-8", "replace").split("\n")[:-1]:
         found = _INFO_LINE.fullmatch(line)
         if found is None or found[1] in info:
-            raise BagError(f"bag-info.txt: expected 'Label: value' once for each label, found {line[:100]!a}")
+            raise BagError(f"{INFO}: expected 'Label: value' once for each label, found {line[:100]!a}")
         info[found[1]] = found[2]
+    if text != _info_lines(info):
+        raise BagError(f"{INFO}: expected its labels in sorted order, each line ended by a newline, found another form")
     return info
+
+
+def _oxum(files: Mapping[str, bytes]) -> str:
+    """Return size in bytes and number of files, as RFC 8493, section 2.2.2, writes them."""
+    return f"{sum(map(len, files.values()))}.{len(files)}"
+
+
+def _check_tags(tags: Mapping[str, bytes]) -> None:
+    for name in TAGS:
+        if name not in tags:
+            raise BagError(f"{name}: missing; it is part of every bag")
+    for name in sorted(set(tags) - set(TAGS)):
+        raise BagError(f"{name}: expected only {', '.join(TAGS)}, {SIGNATURES} and {PAYLOAD} here, found another file")
+    if tags["bagit.txt"] != DECLARATION:
+        raise BagError(f"bagit.txt: expected {DECLARATION.decode()!r}, found {tags['bagit.txt'][:100]!r}")
 
 
 def read_bag(files: Mapping[str, bytes]) -> Bag:
@@ -102,17 +124,14 @@ def read_bag(files: Mapping[str, bytes]) -> Bag:
     payload = {name: data for name, data in files.items() if name.startswith(PAYLOAD)}
     signatures = {name: data for name, data in files.items() if name.startswith(SIGNATURES)}
     tags = {name: data for name, data in files.items() if name not in payload and name not in signatures}
-    for name in ("bagit.txt", "bag-info.txt", MANIFEST, TAG_MANIFEST):
-        if name not in tags:
-            raise BagError(f"{name}: missing; it is part of every bag")
-    if tags["bagit.txt"] != DECLARATION:
-        raise BagError(f"bagit.txt: expected {DECLARATION.decode()!r}, found {tags['bagit.txt'][:100]!r}")
+    _check_tags(tags)
     listed_tags = {name: data for name, data in tags.items() if name != TAG_MANIFEST}
     _compare(listed_tags, _listed(tags[TAG_MANIFEST], TAG_MANIFEST), TAG_MANIFEST)
-    _compare(payload, _listed(tags[MANIFEST], MANIFEST), MANIFEST)
-    info = _read_info(tags["bag-info.txt"])
-    oxum = f"{sum(map(len, payload.values()))}.{len(payload)}"
-    if info.get("Payload-Oxum") != oxum:
-        raise BagError(f"bag-info.txt: expected Payload-Oxum {oxum}, found {info.get('Payload-Oxum')}")
+    listed = _listed(tags[MANIFEST], MANIFEST)
+    _compare(payload, listed, MANIFEST)
+    info = _read_info(tags[INFO])
+    if info.get("Payload-Oxum") != _oxum(payload):
+        raise BagError(f"{INFO}: expected Payload-Oxum {_oxum(payload)}, found {info.get('Payload-Oxum')}")
     bare = {name.removeprefix(PAYLOAD): data for name, data in payload.items()}
-    return Bag(bare, info, tags, signatures)
+    digests = {name.removeprefix(PAYLOAD): digest for name, digest in listed.items()}
+    return Bag(bare, digests, info, tags, signatures)

@@ -17,10 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
+from assay.artifact import convert, parse
+from assay.errors import RecordError
 from assay.privacy import one_line, scrub
-from assay.record import Cause, Verdict
+from assay.record import Cause, Record, Verdict
 
 REPLY_VARIABLE = "ASSAY_REPLY_FD"
 PARENT_VARIABLE = "ASSAY_PARENT_PID"
@@ -28,6 +30,20 @@ LARGEST_REPLY_BYTES = 32 * 2**20
 ENDING_S = 5.0
 """How long a child that closed its answer pipe may take to end; its exit code is the best reason there is."""
 _PR_SET_PDEATHSIG = 1
+
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What every fresh child is asked first, with a limit of its own.
+
+    Loading torch and a kernel file takes seconds, minutes from a cold disk; no trial shall run out of time over it.
+    """
+
+    request: Answer
+    limit_s: float
 
 
 def interpreting_environment() -> dict[str, str]:
@@ -61,8 +77,26 @@ class Fault:
         return Verdict(outcome="failed", cause=self.cause, reason=self.reason)
 
 
-Answer = dict[str, Any]
 Handler = Callable[[Answer], Answer]
+Message = TypeVar("Message", bound=Record)
+
+
+class Asked(Protocol):
+    """A child process, as far as asking goes."""
+
+    def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
+        """Return the answer, or the fault after which a fresh child serves the next request."""
+
+
+def ask(child: Asked, request: Answer, kind: type[Message], limit_s: float) -> Message | Fault:
+    """Send a request and return its answer as a `kind`; an answer that is none is a fault of the kernel file."""
+    answer = child.ask(request, limit_s)
+    if isinstance(answer, Fault):
+        return answer
+    try:
+        return convert(answer, kind, f"the answer to '{request['do']}'")
+    except RecordError as error:
+        return Fault("declaration", str(error))
 
 
 class Child:
@@ -71,8 +105,11 @@ class Child:
     `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
     """
 
-    def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], log: Path, opening: Opening | None = None
+    ) -> None:
         self._command, self._environment, self._log = command, dict(environment), log
+        self._opening = opening
         self._process: subprocess.Popen[bytes] | None = None
         self._reply = -1
         self._pending = b""
@@ -90,6 +127,13 @@ class Child:
 
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
         """Send a request and return the answer, or the fault after which a fresh child serves the next request."""
+        if self._process is None and self._opening is not None:
+            opened = self._exchange(self._opening.request, self._opening.limit_s)
+            if isinstance(opened, Fault) or request == self._opening.request:
+                return opened
+        return self._exchange(request, limit_s)
+
+    def _exchange(self, request: Answer, limit_s: float) -> Answer | Fault:
         deadline = time.monotonic() + limit_s
         # What the child printed for an earlier request is no reason for what becomes of this one.
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
@@ -168,11 +212,12 @@ class Child:
 
     def _answer(self, line: bytes) -> Answer | Fault:
         try:
-            reply = json.loads(line)
+            # As strict as for a record: what no record can hold would only fail when the stage writes its own.
+            reply = parse(line, "the child's answer")
             if "answer" in reply:
                 return dict(reply["answer"])
             kind, reason = str(reply["kind"]), str(reply["reason"])
-        except (ValueError, KeyError, TypeError):
+        except (RecordError, ValueError, KeyError, TypeError):
             self.stop()
             return Fault("crash", "the child process answered with something that is not an answer")
         if reply.get("last"):

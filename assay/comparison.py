@@ -2,7 +2,7 @@
 
 import torch
 
-from assay.record import Comparison, NonFinite, Verdict, Worst, as_float, number
+from assay.record import Comparison, Worst, number
 
 
 def _excess(error: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
@@ -52,19 +52,4 @@ def compare(name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tenso
             error=number(float(error.flatten()[flat])),
             bound=number(float(limits.flatten()[flat])),
         ),
-    )
-
-
-def judge(comparison: Comparison) -> Verdict:
-    """Return passed where every element is within its bound; otherwise name the worst element."""
-    if comparison.past_bound == 0:
-        error = as_float(comparison.normalised_error)
-        return Verdict(outcome="passed", reason=f"error {error:.3g} of the largest reference, within the bound")
-    worst = comparison.worst
-    finite = not isinstance(worst.got, NonFinite) or isinstance(worst.want, NonFinite)
-    share = f"{comparison.past_bound} of {comparison.elements} elements of '{comparison.output}' are past the bound"
-    place = f"at {tuple(worst.index)} got {as_float(worst.got):.9g}, want {as_float(worst.want):.9g}"
-    allowed = f"an error of at most {as_float(worst.bound):.3g} is allowed"
-    return Verdict(
-        outcome="failed", cause="wrong-value" if finite else "not-finite", reason=f"{share}: {place}; {allowed}"
     )

@@ -25,6 +25,12 @@ class GateSettings(Record, frozen=True, kw_only=True):
     minimum_capability: Capability = "8.0"
 
 
+class LoadingSettings(Record, frozen=True, kw_only=True):
+    """`limit_s`: seconds that importing torch, Triton and a kernel file may take, in each child process."""
+
+    limit_s: Seconds = 300.0
+
+
 class InterpreterSettings(Record, frozen=True, kw_only=True):
     """`limit_s`: seconds one case of one variant may take before it is recorded as a timeout.
 
@@ -78,6 +84,7 @@ class Settings(Record, frozen=True, kw_only=True):
         default_factory=lambda: [20260901, 7]
     )
     gate: GateSettings = GateSettings()
+    loading: LoadingSettings = LoadingSettings()
     interpreter: InterpreterSettings = InterpreterSettings()
     compile: CompileSettings = CompileSettings()
     gpu: GpuSettings = GpuSettings()
@@ -86,10 +93,10 @@ class Settings(Record, frozen=True, kw_only=True):
 
 READS: dict[StageName, tuple[str, ...]] = {
     "environment": (),
-    "interpreter": ("seeds", "interpreter"),
-    "compile": ("targets", "compile"),
+    "interpreter": ("seeds", "loading", "interpreter"),
+    "compile": ("targets", "loading", "compile"),
     "gate": ("gate",),
-    "gpu": ("seeds", "gpu"),
+    "gpu": ("seeds", "loading", "gpu"),
     "timing": ("seeds", "timing"),
     "claims": ("targets", "gate"),
     "report": (),

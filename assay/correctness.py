@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.artifact import convert
-from assay.child import Child, Fault
+from msgspec import field
+
+from assay.child import Child, Fault, Opening, ask
 from assay.diagnosis import diagnose, diagnose_loading
 from assay.pool import Pool
 from assay.progress import Progress
-from assay.record import Check, Contrast, Declaration, DeclaredVariant, Digest, Verdict, as_float, number
+from assay.record import Check, Declaration, DeclaredVariant, Digest, Record, Verdict
 from assay.targets import too_old
 
 WORKER = "assay.trial"
 
-LOADING_LIMIT_S = 300.0
-"""Importing torch, Triton and the kernel file: seconds on a quiet machine, minutes from a cold network disk."""
-
-SMALLEST_ERROR = 1e-30
-"""Stands for an error of exactly 0 when a ratio is taken."""
+DESCRIBE = {"do": "describe"}
+"""The request that loads the kernel file and returns its declaration: a fresh child's first."""
 
 
 @dataclass(frozen=True)
@@ -32,27 +30,33 @@ class Subject:
     cases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A check and the digests of the binaries that it launched (none under the interpreter)."""
+class Described(Record, frozen=True, kw_only=True):
+    """A child's answer to `describe`; `tiers` names the cases of each tier that the child can serve."""
+
+    declaration: Declaration
+    tiers: dict[str, list[str]] = field(default_factory=dict)
+
+
+class Tried(Record, frozen=True, kw_only=True):
+    """A child's answer to `try`: a check, and the digests of what it launched (none under the interpreter)."""
 
     check: Check
-    cubins: tuple[Digest, ...] = ()
+    cubins: list[Digest] = field(default_factory=list)
 
 
-def worker(kernel: Path, device: str, environment: Mapping[str, str], log: Path) -> Child:
+def worker(kernel: Path, device: str, environment: Mapping[str, str], log: Path, loading_limit_s: float) -> Child:
     """Return the child that tries `kernel` on `device`: 'cpu' for the interpreter, or 'cuda'."""
-    return Child([sys.executable, "-m", WORKER, str(kernel), device], environment, log)
+    command = [sys.executable, "-m", WORKER, str(kernel), device]
+    return Child(command, environment, log, Opening(DESCRIBE, loading_limit_s))
 
 
-def describe(child: Child, tier: str) -> Subject:
+def describe(child: Child, tier: str, limit_s: float) -> Subject:
     """Ask the child what the kernel file declares."""
-    answer = child.ask({"do": "describe"}, LOADING_LIMIT_S)
+    answer = ask(child, DESCRIBE, Described, limit_s)
     if isinstance(answer, Fault):
         return Subject(diagnose_loading(answer))
-    declaration = convert(answer["declaration"], Declaration, "the kernel's declaration")
     loaded = Verdict(outcome="passed", reason="the kernel file was imported and declares a kernel")
-    return Subject(loaded, declaration, tuple(answer["tiers"][tier]))
+    return Subject(loaded, answer.declaration, tuple(answer.tiers.get(tier, ())))
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Terms:
 
 def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
     check = Check(variant=trial.variant.id, case=trial.case, seeds=terms.seeds, verdict=verdict, comparisons=[])
-    return Tried(check)
+    return Tried(check=check)
 
 
 def _try(child: Child, trial: Trial, terms: Terms) -> Tried:
@@ -95,10 +99,10 @@ def _try(child: Child, trial: Trial, terms: Terms) -> Tried:
     if old:
         return _untried(trial, terms, Verdict(outcome="inapplicable", cause="capability", reason=old))
     request: dict[str, Any] = {"do": "try", "variant": trial.variant.id, "case": trial.case, "seeds": terms.seeds}
-    answer = child.ask(request, terms.limit_s)
+    answer = ask(child, request, Tried, terms.limit_s)
     if isinstance(answer, Fault):
         return _untried(trial, terms, diagnose(answer, trial.variant.precision))
-    return Tried(convert(answer["check"], Check, "the child's answer"), tuple(answer["cubins"]))
+    return answer
 
 
 def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: str) -> list[Tried]:
@@ -115,54 +119,3 @@ def summary(tried: Iterable[Tried]) -> str:
     """Return counts of outcomes, for the terminal."""
     outcomes = [t.check.verdict.outcome for t in tried]
     return ", ".join(f"{outcomes.count(o)} {o}" for o in sorted(set(outcomes))) or "nothing to try"
-
-
-def error_of(check: Check) -> float | None:
-    """Return the largest normalised error of a check, or None where nothing was compared."""
-    if not check.comparisons:
-        return None
-    return max(as_float(comparison.normalised_error) for comparison in check.comparisons)
-
-
-def _contrast(place: tuple[str, str], pair: tuple[str, str], errors: tuple[float, float], gate: bool) -> Contrast:
-    exact, coarse = errors
-    # Written so that a NaN on either side counts as not honoured.
-    honoured = coarse > exact
-    ratio = number(coarse / max(exact, SMALLEST_ERROR))
-    said = f"{pair[1]} error {coarse:.3g}, {pair[0]} error {exact:.3g}, ratio {as_float(ratio):.3g}"
-    verdict = Verdict(outcome="passed", reason=said)
-    if not gate:
-        verdict = Verdict(outcome="inapplicable", cause="policy", reason=f"{said}; reported here and not gated")
-    elif not honoured:
-        reason = f"{said}: {pair[1]} did not lose accuracy, so one of the two did not use the multiplier it asked for"
-        verdict = Verdict(outcome="failed", cause="precision", reason=reason)
-    return Contrast(
-        case=place[0],
-        configuration=place[1],
-        reference=pair[0],
-        lesser=pair[1],
-        reference_error=number(exact),
-        lesser_error=number(coarse),
-        ratio=ratio,
-        honoured=honoured,
-        verdict=verdict,
-    )
-
-
-def contrasts(declaration: Declaration | None, checks: Iterable[Check], gated: bool) -> list[Contrast]:
-    """Set the errors of each declared pair of precisions apart, for every case and configuration that has both.
-
-    Only the first case gates (where `gated`): a case of a few terms, or of exact values, may lose nothing in either.
-    """
-    if declaration is None:
-        return []
-    errors = {(c.case, c.variant): error_of(c) for c in checks}
-    found = []
-    for case in declaration.cases:
-        for pair in declaration.contrasts:
-            for configuration in dict.fromkeys(v.configuration for v in declaration.variants):
-                exact, coarse = (errors.get((case, f"{precision}/{configuration}")) for precision in pair)
-                if exact is not None and coarse is not None:
-                    gate = gated and case == declaration.cases[0]
-                    found.append(_contrast((case, configuration), pair, (exact, coarse), gate))
-    return found

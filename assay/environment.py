@@ -218,4 +218,4 @@ def fingerprint() -> Digest:
 
 def main(argv: list[str]) -> int:
     """Run the stage: write `Environment`."""
-    return stage.run("environment", argv, lambda _: read_environment(), needs=(), per_kernel=False)
+    return stage.run("environment", argv, lambda _: read_environment(), per_kernel=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.artifact import canonical, digests_now, read, sha256_bytes, sha256_file
+from assay.artifact import again, canonical, digests_now, read, sha256_bytes, sha256_file
 from assay.errors import RecordError
 from assay.outcomes import Mark, mark_of
 from assay.record import ARTIFACTS, Artifact, Digest, StageName, Verdict
@@ -53,11 +53,6 @@ class Evidence:
 
 Records = Mapping[StageName, Evidence]
 """One kernel's records by stage."""
-
-
-def again(stage: StageName) -> str:
-    """Return what to do about a record of `stage` that cannot be used."""
-    return f"run stage '{stage}' again (snakemake --cores 1 report -R {stage})"
 
 
 def load(path: Path, stage: StageName, number: int) -> Evidence:
@@ -123,3 +118,20 @@ def check(records: Sequence[Evidence], claims: Evidence, now: Mapping[str, Diges
     _against_omission(records, claims)
     for record in (*records, claims):
         _against_sources(record, now)
+
+
+def check_report(records: Sequence[Evidence], report: Evidence, now: Mapping[str, Digest]) -> None:
+    """Refuse a report that was made from other records than these, or whose pages are not those it vouches for.
+
+    `records` are all that the report shows, the claims among them; `now` holds the pages too.
+    """
+    _against_sources(report, now)
+    for record in records:
+        if record.path not in report.artifact.materials:
+            raise RecordError(f"{report.path}: made without {record.path}; {again('report')}")
+    for page, then in report.artifact.result.outputs.items():
+        if now.get(page) != then:
+            found = f"sha256 {now[page][:12]}" if page in now else "no such file"
+            raise RecordError(
+                f"{page}: expected sha256 {then[:12]}, as {report.path} says, found {found}; {again('report')}"
+            )

@@ -13,16 +13,13 @@ import sys
 from dataclasses import dataclass
 
 from assay import stage
+from assay.admission import HINT, LIMIT_S, Answer, expectation, message_of, protects, verdict_of
 from assay.config import GateSettings
 from assay.privacy import one_line
-from assay.record import Cause, Environment, Gate, Outcome, Unavailable, Verdict
+from assay.record import Gate, Unavailable
 from assay.situation import Seen, Situation, look
 from assay.targets import parse_capability
 
-LIMIT_S = 300
-"""The gate imports torch and starts CUDA: seconds as a rule, a minute or two from a cold network disk."""
-
-HINT = "TRITON_INTERPRET=1 (stage 'interpreter') checks correctness on the CPU"
 _STAGE_OPTIONS = ("--out", "--environment", "--settings", "--config")
 
 
@@ -69,79 +66,6 @@ def decide(situation: Situation, minimum: tuple[int, int]) -> Decision:
     if situation.fault is not None:
         return _refusal(f"{first.name} is {_dotted(first.capability)}, but torch cannot use it: {situation.fault}")
     return Decision(0, f"{first.name} is {_dotted(first.capability)}; {needed}: usable")
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What the captured environment calls for; `cause`: why device tiers cannot run there."""
-
-    exit_code: int
-    sentence: str
-    cause: Cause | None = None
-
-
-def expectation(environment: Environment, minimum: str) -> Expectation:
-    """Derive the exit code from the captured environment alone."""
-    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
-    first = next((device for device in devices if device.visible), None)
-    if isinstance(environment.driver, Unavailable):
-        return Expectation(1, f"exit 1: {environment.driver.reason}", "no-driver")
-    if first is None:
-        hidden = f"; of {len(devices)} devices none is visible" if devices else ""
-        return Expectation(1, f"exit 1: the driver is here and there is no device for CUDA{hidden}", "no-device")
-    if isinstance(environment.torch_cuda, Unavailable):
-        return Expectation(1, f"exit 1: {first.name} is here, but {environment.torch_cuda.reason}", "no-device")
-    has = f"{first.name} is {first.compute_capability}, and {minimum} or newer is needed"
-    if not parse_capability(first.compute_capability) >= parse_capability(minimum):
-        return Expectation(1, f"exit 1: {has}", "capability")
-    return Expectation(0, f"exit 0: {has}")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the command did. `exit_code` is negative for a signal; `late`: it was ended at the time limit."""
-
-    exit_code: int
-    output: str
-    errors: str
-    late: bool = False
-
-
-def message_of(answer: Answer) -> str:
-    """Return the sentence of an answer on one line: the last, since libraries may print before it."""
-    lines = (answer.output if answer.exit_code == 0 else answer.errors).strip().splitlines()
-    return one_line(lines[-1]) if lines else ""
-
-
-def breakdown(answer: Answer) -> Verdict | None:
-    """Return the failed verdict of a gate that gave no answer at all; None where it answered."""
-    if answer.late:
-        return Verdict(outcome="failed", cause="timeout", reason=f"the gate gave no answer within {LIMIT_S} s")
-    said = message_of(answer)
-    how = f"exit code {answer.exit_code}" if answer.exit_code >= 0 else f"signal {-answer.exit_code}"
-    if answer.exit_code in (0, 1) and "Traceback (most recent call last)" not in answer.errors and said:
-        return None
-    return Verdict(outcome="failed", cause="crash", reason=f"the gate ended with {how}: {said or 'it said nothing'}")
-
-
-def verdict_of(answer: Answer, expected: Expectation) -> Verdict:
-    """Return whether the gate itself did what it is for: a refusal that is called for is a pass."""
-    if broken := breakdown(answer):
-        return broken
-    if answer.exit_code != expected.exit_code:
-        reason = f"exit {answer.exit_code} where the captured environment calls for {expected.sentence}"
-        return Verdict(outcome="failed", cause="gate-disagrees", reason=reason)
-    return Verdict(outcome="passed", reason=f"the captured environment calls for {expected.sentence}")
-
-
-def protects(answer: Answer, expected: Expectation) -> Verdict:
-    """Return what follows for the tiers behind the gate."""
-    if broken := breakdown(answer):
-        return Verdict(outcome="untested", cause=broken.cause, reason=broken.reason)
-    if answer.exit_code == 0:
-        return Verdict(outcome="passed", reason=message_of(answer))
-    outcome: Outcome = "inapplicable" if expected.cause == "capability" else "untested"
-    return Verdict(outcome=outcome, cause=expected.cause or "no-device", reason=message_of(answer))
 
 
 def _ask(arguments: list[str]) -> Answer:
@@ -194,5 +118,5 @@ def _answer(argv: list[str]) -> int:
 def main(argv: list[str]) -> int:
     """Be the gate, or with a stage's options the stage that writes `Gate`."""
     if any(word.partition("=")[0] in _STAGE_OPTIONS for word in argv):
-        return stage.run("gate", argv, capture, needs=("environment",), per_kernel=False)
+        return stage.run("gate", argv, capture, per_kernel=False)
     return _answer(argv)

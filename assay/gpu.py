@@ -2,49 +2,15 @@
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
+from assay.admission import availability, chosen_device, without_device
 from assay.child import compiling_environment
-from assay.correctness import Place, Terms, Tried, contrasts, describe, try_all, worker
-from assay.record import Compile, Device, Digest, Environment, Execution, Gate, Gpu, Unavailable, Verdict
+from assay.correctness import Place, Terms, Tried, describe, try_all, worker
+from assay.judgement import contrasts
+from assay.prediction import Key, predicted, predictions
+from assay.record import Compile, Digest, Environment, Execution, Gpu
 from assay.stage import Job, run
 from assay.targets import parse_capability
-
-Prediction = Literal["identical", "different", "not-compiled-ahead"]
-Key = tuple[str, str]
-"""Variant and case."""
-
-
-def chosen_device(environment: Environment) -> Device | None:
-    """Return the device that torch calls cuda:0: the first visible one."""
-    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
-    return next((device for device in devices if device.visible), None)
-
-
-def availability(gate: Gate, device: Device | None) -> Verdict:
-    """Say whether kernels may run: the gate is open and a device was captured."""
-    if gate.protects.outcome != "passed":
-        return gate.protects
-    if device is None:
-        reason = "the gate found a device that the captured environment does not have; capture it again"
-        return Verdict(outcome="untested", cause="gate-disagrees", reason=reason)
-    return Verdict(outcome="passed", reason=f"ran on {device.name}, compute capability {device.compute_capability}")
-
-
-def predictions(compiled: Compile, target: str) -> dict[Key, list[Digest]]:
-    """Map variant and case to the digests that the compile stage made for `target`."""
-    return {
-        (build.variant, build.case): [binary.cubin_sha256 for binary in build.binaries]
-        for build in compiled.builds
-        if build.target == target and build.binaries
-    }
-
-
-def predicted(executed: Sequence[Digest], expected: Sequence[Digest] | None) -> Prediction:
-    """Compare executed digests with those compiled ahead for the same variant and case."""
-    if expected is None:
-        return "not-compiled-ahead"
-    return "identical" if list(executed) == list(expected) else "different"
 
 
 def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> list[Execution]:
@@ -61,10 +27,6 @@ def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> 
     ]
 
 
-def _without_device(verdict: Verdict) -> Gpu:
-    return Gpu(availability=verdict, device=None, declaration=None, checks=[], contrasts=[], executions=[])
-
-
 def check_on_device(job: Job) -> Gpu:
     """Try every variant on every case on the device, or say why none can."""
     assert job.kernel is not None
@@ -74,14 +36,14 @@ def check_on_device(job: Job) -> Gpu:
     verdict = availability(job.read("gate").result, device)
     if verdict.outcome != "passed" or device is None:
         # Known without loading torch: a machine without a device has its answer at once.
-        return _without_device(verdict)
+        return without_device(verdict)
     with (
         tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache,
-        worker(job.kernel, "cuda", compiling_environment(cache), job.log) as child,
+        worker(job.kernel, "cuda", compiling_environment(cache), job.log, job.settings.loading.limit_s) as child,
     ):
-        subject = describe(child, "gpu")
+        subject = describe(child, "gpu", job.settings.loading.limit_s)
         if subject.declaration is None:
-            return _without_device(subject.loading)
+            return without_device(subject.loading)
         here = Place(device.name, parse_capability(device.compute_capability))
         terms = Terms(job.settings.seeds, job.settings.gpu.limit_s, here)
         tried = try_all([child], subject, terms, f"gpu {job.name}")
@@ -98,4 +60,4 @@ def check_on_device(job: Job) -> Gpu:
 
 def main(argv: Sequence[str]) -> int:
     """Run the stage."""
-    return run("gpu", argv, check_on_device, needs=("environment", "gate", "compile"))
+    return run("gpu", argv, check_on_device)

@@ -7,29 +7,21 @@ never precision, and shows no race.
 from collections.abc import Sequence
 
 from assay.child import interpreting_environment
-from assay.correctness import Terms, contrasts, describe, try_all, worker
+from assay.correctness import Terms, describe, try_all, worker
+from assay.judgement import contrasts, honoured
 from assay.pool import worker_count
-from assay.record import Contrast, Interpreter, Unavailable
+from assay.record import Interpreter
 from assay.stage import Job, run
-
-
-def honoured(found: Sequence[Contrast]) -> bool | Unavailable:
-    """Return whether the interpreter honoured the precision: whether any lesser precision lost any accuracy."""
-    if not found:
-        return Unavailable(reason="no pair of precisions was compared")
-    return any(contrast.honoured for contrast in found)
 
 
 def interpret(job: Job) -> Interpreter:
     """Try every variant on every case that is for the interpreter."""
     assert job.kernel is not None
-    settings = job.settings.interpreter
-    children = [
-        worker(job.kernel, "cpu", interpreting_environment(), job.log.with_name(f"interpreter-{number}.log"))
-        for number in range(worker_count(settings.workers))
-    ]
+    settings, loading = job.settings.interpreter, job.settings.loading
+    logs = [job.log.with_name(f"interpreter-{number}.log") for number in range(worker_count(settings.workers))]
+    children = [worker(job.kernel, "cpu", interpreting_environment(), log, loading.limit_s) for log in logs]
     with children[0]:
-        subject = describe(children[0], "interpreter")
+        subject = describe(children[0], "interpreter", loading.limit_s)
         tried = try_all(children, subject, Terms(job.settings.seeds, settings.limit_s), f"interpreter {job.name}")
     checks = [t.check for t in tried]
     found = contrasts(subject.declaration, checks, gated=False)
@@ -44,4 +36,4 @@ def interpret(job: Job) -> Interpreter:
 
 def main(argv: Sequence[str]) -> int:
     """Run the stage."""
-    return run("interpreter", argv, interpret, needs=("environment",))
+    return run("interpreter", argv, interpret)

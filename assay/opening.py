@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import Any
+from stat import S_ISREG
+from typing import Any, BinaryIO
 
 from assay.artifact import decode_artifact
 from assay.bag import Bag, BagError, read_bag
 from assay.errors import AssayError, RecordError
 from assay.record import ARTIFACTS, Artifact, StageName
-from assay.ustar import CAPS, ArchiveError, Caps, unpack
+from assay.ustar import BLOCK, CAPS, ArchiveError, Caps, read_archive
 
 RESULTS = "results/"
 
@@ -80,25 +82,33 @@ def _records(payload: Mapping[str, bytes]) -> dict[str, Artifact[Any]]:
     return found
 
 
-def open_bytes(data: bytes, where: str, caps: Caps = CAPS) -> Opened:
-    """Open a bundle from its bytes; UnreadableError or UnsoundError names file, expectation and finding."""
-    if len(data) > caps.total_bytes:
-        raise UnreadableError(f"{where}: larger than {caps.total_bytes} bytes, the most that is read")
-    if data[257:262] != b"ustar":
+def _open(stream: BinaryIO, where: str, caps: Caps) -> Opened:
+    if stream.read(BLOCK)[257:262] != b"ustar":
         raise UnreadableError(f"{where}: expected a bundle, which is a USTAR archive, found something else")
+    size = stream.seek(0, SEEK_END)
+    if size > caps.total_bytes:
+        raise UnreadableError(f"{where}: {size} bytes, where at most {caps.total_bytes} are read")
+    stream.seek(0)
     try:
-        root, files = _rooted(unpack(data, caps))
+        root, files = _rooted(read_archive(stream, caps))
         bag = read_bag(files)
         return Opened(root, bag, _records(bag.payload))
     except (ArchiveError, BagError, RecordError, UnsoundError) as error:
         raise UnsoundError(f"{where}: {error}") from None
 
 
+def open_bytes(data: bytes, where: str, caps: Caps = CAPS) -> Opened:
+    """Open a bundle from its bytes; UnreadableError or UnsoundError names file, expectation and finding."""
+    return _open(BytesIO(data), where, caps)
+
+
 def open_bundle(path: Path, caps: Caps = CAPS) -> Opened:
     """Open a bundle file. No more is read than the caps allow, whatever the file's size."""
     try:
+        # A FIFO would be waited for, and a device has no end.
+        if not S_ISREG(path.stat().st_mode):
+            raise UnreadableError(f"{path}: expected a bundle, which is a regular file, found something else")
         with path.open("rb") as stream:
-            data = stream.read(caps.total_bytes + 1)
+            return _open(stream, str(path), caps)
     except OSError as error:
         raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from None
-    return open_bytes(data, str(path), caps)

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from assay.record import Claim, Environment, Gate, Outcome, Overall, Status, Tier, Unavailable
-from assay.targets import capability_of
+import msgspec
+
+from assay.matrix import natural
+from assay.record import Claim, Device, Environment, Gate, Outcome, Overall, Status, Tier, Unavailable
 
 COMPILED_TIERS: tuple[Tier, ...] = ("compiled", "fits")
 DEVICE_TIERS: tuple[Tier, ...] = ("ran", "accurate", "timed")
@@ -49,7 +51,7 @@ def _list(words: Iterable[str]) -> str:
 
 
 def _span(targets: Iterable[str | None]) -> str:
-    return _list(sorted({target for target in targets if target}, key=capability_of))
+    return _list(sorted({target for target in targets if target}, key=natural))
 
 
 def _version(environment: Environment, name: str) -> str:
@@ -82,40 +84,64 @@ def _gated(gate: Gate) -> str:
     return f"the capability gate exited {gate.exit_code} {how}"
 
 
-def _ran(claims: Sequence[Claim], environment: Environment) -> str | None:
+def _device(environment: Environment) -> Device | None:
     devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
-    device = next((device for device in devices if device.visible), None)
-    if device is None:
-        return None
+    return next((device for device in devices if device.visible), None)
+
+
+def _on(target: str, claims: Sequence[Claim]) -> list[str]:
+    """Say for each tier how many variants got there on a target."""
     said = []
     for tier, doing in (("ran", "ran"), ("accurate", "were accurate"), ("timed", "were timed")):
-        share = _share([c for c in claims if c.tier == tier and c.target == device.target], doing)
+        share = _share([c for c in claims if c.tier == tier and c.target == target], doing)
         said += [share] if share else []
+    return said
+
+
+def _described(device: Device, environment: Environment) -> str:
     driver = environment.driver
     version = "unknown driver" if isinstance(driver, Unavailable) else f"driver {driver.version}"
-    return f"on {device.name} ({device.target}, {version}) {_list(said)}" if said else None
+    return f"{device.name} ({device.target}, {version})"
+
+
+def _ran(claims: Sequence[Claim], environment: Environment) -> str | None:
+    device = _device(environment)
+    if device is None:
+        return None
+    said = _on(device.target, claims)
+    return f"on {_described(device, environment)} {_list(said)}" if said else None
 
 
 def _blocked(claims: Sequence[Claim]) -> str | None:
-    waiting = [claim for claim in claims if claim.outcome == "untested" and claim.tier in DEVICE_TIERS]
+    # What is untested because a failure came before it is not blocked: the failure is named already.
+    waiting = [
+        claim
+        for claim in claims
+        if claim.outcome == "untested" and claim.tier in DEVICE_TIERS and claim.cause != "upstream"
+    ]
     if not waiting:
         return None
-    drivers = {claim.reason for claim in waiting if claim.cause in ("no-driver", "gate-disagrees")}
+    reasons = {claim.reason for claim in waiting if claim.cause != "no-device"}
     targets = _span(claim.target for claim in waiting)
-    why = next(iter(sorted(drivers)), "no such device here")
+    why = min(reasons, default="no such device here")
     return f"correctness and timing on {targets} remain blocked: {why.split(';')[0].rstrip('.')}"
 
 
+def _about(claim: Claim) -> str:
+    return f"{claim.kernel}/{claim.variant} {claim.tier}{f' on {claim.target}' if claim.target else ''}"
+
+
+def _naming(names: Sequence[str]) -> str:
+    """Name the first few."""
+    more = f" and {len(names) - SHOWN_FAILURES} more" if len(names) > SHOWN_FAILURES else ""
+    return f"{_list(names[:SHOWN_FAILURES])}{more}"
+
+
 def _failed(claims: Sequence[Claim]) -> str | None:
-    failed = [claim for claim in claims if claim.outcome == "failed"]
-    if not failed:
+    named = [f"{_about(claim)} ({claim.cause})" for claim in claims if claim.outcome == "failed"]
+    if not named:
         return None
-    named = [
-        f"{c.kernel}/{c.variant} {c.tier}{f' on {c.target}' if c.target else ''} ({c.cause})"
-        for c in failed[:SHOWN_FAILURES]
-    ]
-    more = f" and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
-    return f"{len(failed)} claims failed, {_list(named)}{more}" if len(failed) > 1 else f"1 claim failed, {named[0]}"
+    return f"{len(named)} claims failed, {_naming(named)}" if len(named) > 1 else f"1 claim failed, {named[0]}"
 
 
 def _when(days: Sequence[str]) -> str:
@@ -142,3 +168,62 @@ def status_of(claims: Sequence[Claim], setting: Setting) -> Status:
     found: Mapping[Outcome, int] = count(claims)
     status = overall(claims)
     return Status(overall=status, sentence=sentence(status, claims, setting), counts=dict(found))
+
+
+# Over several machines
+
+
+def _interpreted_over(claims: Sequence[Claim], environments: Sequence[Environment]) -> str | None:
+    versions = sorted({environment.distributions.get("triton", "of unknown version") for environment in environments})
+    said = _share([c for c in claims if c.tier == "interpreted"], "passed")
+    return said and f"under the interpreter of Triton {_list(versions)} {said}"
+
+
+def _gated_over(gates: Sequence[Gate]) -> str:
+    right = sum(gate.verdict.outcome == "passed" for gate in gates)
+    return f"the capability gate answered as designed on {right} of {len(gates)} machines"
+
+
+def _ran_over(claims: Sequence[Claim], environments: Sequence[Environment]) -> list[str]:
+    """Say what ran on each target, and on which devices of it."""
+    devices: dict[str, list[str]] = {}
+    for environment in environments:
+        device = _device(environment)
+        if device is not None:
+            devices.setdefault(device.target, []).append(_described(device, environment))
+    shown = {target: _on(target, claims) for target in sorted(devices, key=natural)}
+    return [f"on {_list(dict.fromkeys(devices[target]))} {_list(said)}" for target, said in shown.items() if said]
+
+
+def _blocked_over(claims: Sequence[Claim]) -> str | None:
+    waiting = {claim.target for claim in claims if claim.outcome == "untested" and claim.tier in DEVICE_TIERS}
+    return f"correctness and timing on {_span(waiting)} remain blocked on every machine" if waiting else None
+
+
+def _conflicting(conflicts: Sequence[Claim]) -> str | None:
+    if not conflicts:
+        return None
+    how = "1 claim is" if len(conflicts) == 1 else f"{len(conflicts)} claims are"
+    return f"{how} in conflict, {_naming([_about(claim) for claim in conflicts])}"
+
+
+def status_over(claims: Sequence[Claim], conflicts: Sequence[Claim], settings: Sequence[Setting]) -> Status:
+    """Return the status over several machines, from one claim for each subject, tier and target over all of them.
+
+    `conflicts` passed on one machine and failed on another. They are no part of `claims`, and count as failed.
+    """
+    everything = [*claims, *(msgspec.structs.replace(claim, outcome="failed") for claim in conflicts)]
+    environments, status = [setting.environment for setting in settings], overall(everything)
+    parts = [
+        _conflicting(conflicts),
+        _failed(claims),
+        _interpreted_over(everything, environments),
+        _compiled(everything),
+        _gated_over([setting.gate for setting in settings]),
+        *_ran_over(everything, environments),
+        _blocked_over(everything),
+    ]
+    days = [day for setting in settings for day in setting.days]
+    bundles = "1 bundle" if len(settings) == 1 else f"{len(settings)} bundles"
+    said = f"{status} {_when(days)}, over {bundles}: {'; '.join(part for part in parts if part)}."
+    return Status(overall=status, sentence=said, counts=dict(count(everything)))

@@ -24,7 +24,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 _PACKAGES = re.compile(r"[^\s:;,'\"()]*/(?:site|dist)-packages/")
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s:;,'\"]+")
 # A whole UUID, or the prefix of one that CUDA_VISIBLE_DEVICES accepts.
-_SERIAL = re.compile(r"\b(?:GPU|MIG)-(?:GPU-)?(?=[a-f-]*\d)[0-9a-f][0-9a-f-]{3,}(?![\w-])", re.IGNORECASE)
+_SERIAL = re.compile(r"(?<![\w-])(?:GPU|MIG)-(?:GPU-)?(?=[a-f-]*\d)[0-9a-f][0-9a-f-]{3,}(?![\w-])", re.IGNORECASE)
 
 
 def _salt_file() -> Path:

@@ -512,6 +512,88 @@ class Bundle(Record, frozen=True, kw_only=True):
     members: Count
 
 
+# merged bundles
+
+
+class Contribution(Record, frozen=True, kw_only=True):
+    """One bundle that was merged: its machine, versions and dates. `sha256` is the digest of its payload manifest.
+
+    `device` and `target` are those of the device that kernels run on. `first` and `last`: when the oldest and the
+    newest of its records were begun.
+    """
+
+    name: str
+    sha256: Digest
+    device: str | Unavailable
+    target: str | Unavailable
+    driver: str | Unavailable
+    versions: dict[str, str]
+    first: Instant
+    last: Instant
+    source: Source
+    status: Status
+
+
+class KernelSource(Record, frozen=True, kw_only=True):
+    """One version of a kernel file, and the bundles whose records are of it: a subject of its own.
+
+    `freshness` compares with the code at hand, or with the newest bundle where that has no such kernel; `reason` says
+    which. Of each kernel one source is `leading`: the overall status is about it.
+    """
+
+    kernel: str
+    sha256: Digest
+    freshness: Literal["current", "stale"]
+    reason: str
+    leading: bool
+    bundles: list[Digest]
+
+
+class Account(Record, frozen=True, kw_only=True):
+    """What one bundle says of a claim. `day`: when the newest record that it rests on was begun."""
+
+    bundle: Digest
+    day: str
+    outcome: Outcome
+    cause: Cause | None
+    reason: str
+    figures: dict[str, Number | str]
+    freshness: Literal["current", "stale"]
+    links: list[Link]
+
+
+class MergedClaim(Record, frozen=True, kw_only=True):
+    """A claim over all machines. `source` is the kernel file's digest; None for a gate, which is of one machine.
+
+    `conflict`: it passed in one bundle and failed in another.
+    """
+
+    kernel: str
+    source: Digest | None
+    variant: str
+    tier: Tier
+    target: str | None
+    sentence: str
+    outcome: Outcome | Literal["conflict"]
+    cause: Cause | None
+    reason: str
+    freshness: Literal["current", "stale"]
+    accounts: list[Account]
+
+
+class Merged(Record, frozen=True, kw_only=True):
+    """Several bundles as one: `merged.json`. A conflict counts as a failure in `status`. The bundles stand in the order
+    of their dates; `notes` says what is odd about them.
+    """
+
+    schema: Literal["assay/merged/1"] = "assay/merged/1"
+    status: Status
+    bundles: list[Contribution]
+    sources: list[KernelSource]
+    claims: list[MergedClaim]
+    notes: list[str]
+
+
 # the envelope
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from assay.artifact import schema_name, write_bytes
 from assay.config import settings_schema
-from assay.record import ARTIFACTS, StageName
+from assay.record import ARTIFACTS, Merged, Record
 
 FOLDER = Path("schemas")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,9 +21,9 @@ def _document(title: str, schema: dict[str, Any]) -> bytes:
     return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _artifact_schema(stage: StageName) -> dict[str, Any]:
-    """Return the schema of a stage's artifact. A default is for who makes a record: written out, no field is left out."""
-    schema = msgspec.json.schema(ARTIFACTS[stage])
+def _record_schema(kind: type[Record]) -> dict[str, Any]:
+    """Return the schema of a record on disk. A default is for who makes a record: none is left out of the file."""
+    schema = msgspec.json.schema(kind)
     for definition in schema["$defs"].values():
         definition["required"] = list(definition["properties"])
         for field in definition["properties"].values():
@@ -32,9 +32,12 @@ def _artifact_schema(stage: StageName) -> dict[str, Any]:
 
 
 def schema_files() -> dict[str, bytes]:
-    """Return the content of each schema file: `<stage>.schema.json` for every stage, and `config.schema.json`."""
-    files = {f"{stage}.schema.json": _document(schema_name(stage), _artifact_schema(stage)) for stage in ARTIFACTS}
-    return {**files, "config.schema.json": _document("config.yaml", settings_schema())}
+    """Return the content of each schema file: one for every stage, for merged bundles and for config.yaml."""
+    files = {
+        f"{stage}.schema.json": _document(schema_name(stage), _record_schema(kind)) for stage, kind in ARTIFACTS.items()
+    }
+    merged = _document("assay/merged/1", _record_schema(Merged))
+    return {**files, "merged.schema.json": merged, "config.schema.json": _document("config.yaml", settings_schema())}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -15,6 +15,22 @@ from assay.sources import modules
 
 RESULTS_FOLDER = Path("results")
 
+PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
+"""Stages of which every kernel has a record; of the others there is one for the whole machine."""
+
+NEEDS: dict[StageName, tuple[StageName, ...]] = {
+    "environment": (),
+    "interpreter": ("environment",),
+    "compile": ("environment",),
+    "gate": ("environment",),
+    "gpu": ("environment", "gate", "compile"),
+    "timing": ("environment", "gate", "gpu"),
+    "claims": (),
+    "report": ("claims",),
+    "bundle": ("claims", "report"),
+}
+"""The earlier records that each stage reads by name; claims, report and bundle read all evidence besides."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -48,9 +64,7 @@ class Job:
         return [*modules(self.stage), *kernel, *self.records.values(), *self.evidence]
 
 
-def parser(
-    stage: StageName, needs: Sequence[StageName], per_kernel: bool, all_evidence: bool = False
-) -> argparse.ArgumentParser:
+def parser(stage: StageName, per_kernel: bool, all_evidence: bool = False) -> argparse.ArgumentParser:
     """Return the options that every stage has, one for each earlier record that it needs.
 
     `all_evidence` adds `--record`, for a stage that reads the records of every kernel.
@@ -66,7 +80,7 @@ def parser(
             metavar="PATH",
             help="a record, in a file named after its stage; once for each (default: every one under results/)",
         )
-    for need in needs:
+    for need in NEEDS[stage]:
         options.add_argument(f"--{need}", type=Path, help=f"the record of stage '{need}' (default: under results/)")
     options.add_argument(
         "--config", type=Path, default=Path("config.yaml"), help="the configuration (default: %(default)s)"
@@ -78,8 +92,8 @@ def parser(
 
 def record_path(stage: StageName, kernel: str | None) -> Path:
     """Return where the pipeline keeps a record: `results/<stage>.json` or `results/<kernel>/<stage>.json`."""
-    whole = stage in ("environment", "gate", "claims", "report", "bundle")
-    return RESULTS_FOLDER / f"{stage}.json" if whole or kernel is None else RESULTS_FOLDER / kernel / f"{stage}.json"
+    folder = RESULTS_FOLDER / kernel if kernel is not None and stage in PER_KERNEL else RESULTS_FOLDER
+    return folder / f"{stage}.json"
 
 
 def stage_of(path: Path) -> StageName:
@@ -102,7 +116,7 @@ def read_settings(chosen: argparse.Namespace) -> Settings:
     return load_settings(chosen.config) if chosen.settings is None else decode_stage_settings(chosen.settings)
 
 
-def job_of(stage: StageName, needs: Sequence[StageName], chosen: argparse.Namespace) -> Job:
+def job_of(stage: StageName, chosen: argparse.Namespace) -> Job:
     """Turn parsed options into a job; UsageError where the kernel file does not exist."""
     kernel: Path | None = getattr(chosen, "kernel", None)
     if kernel is not None and not kernel.is_file():
@@ -110,7 +124,7 @@ def job_of(stage: StageName, needs: Sequence[StageName], chosen: argparse.Namesp
     name = None if kernel is None else kernel.stem
     # A stage that reads no settings runs without a configuration file.
     settings = read_settings(chosen) if READS[stage] else Settings()
-    records = {need: getattr(chosen, need) or record_path(need, name) for need in needs}
+    records = {need: getattr(chosen, need) or record_path(need, name) for need in NEEDS[stage]}
     out = chosen.out or record_path(stage, name)
     evidence = tuple((chosen.record or evidence_files()) if "record" in chosen else ())
     given = [
@@ -128,13 +142,12 @@ def run(
     stage: StageName,
     argv: Sequence[str],
     find: Callable[[Job], Record],
-    needs: Sequence[StageName] = (),
-    per_kernel: bool = True,
     *,
+    per_kernel: bool = True,
     all_evidence: bool = False,
 ) -> int:
     """Parse the options, find the result and write its artifact. Returns the exit code 0."""
-    job = job_of(stage, needs, parser(stage, needs, per_kernel, all_evidence).parse_args(argv))
+    job = job_of(stage, parser(stage, per_kernel, all_evidence).parse_args(argv))
     with exclusive(job.out):
         session = open_session(stage, job.name, job.materials(), job.command)
         session.write(job.out, find(job))

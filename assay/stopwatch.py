@@ -15,9 +15,10 @@ import torch
 from assay import sampling
 from assay.buffers import BLANK, Guarded, guard_input, guard_output
 from assay.child import Answer, serve
-from assay.comparison import compare, judge
+from assay.comparison import compare
 from assay.conditions import find_card, read_conditions
 from assay.errors import AssayError
+from assay.judgement import judge
 from assay.kernel import Case, Kernel, Layout, Tensors, load
 from assay.launches import watch
 from assay.record import Conditions, Verdict

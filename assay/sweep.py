@@ -7,38 +7,16 @@ or a fault, and a fault is some row's verdict.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from assay.artifact import convert
-from assay.child import Answer, Fault
+from assay.child import Asked, Fault, Message, ask
 from assay.conditions import disturbances
 from assay.config import TimingSettings
 from assay.diagnosis import diagnose
-from assay.errors import RecordError
 from assay.progress import Progress
-from assay.record import Digest, Record, Sweep, Verdict
+from assay.record import Digest, Sweep, Verdict
 from assay.sampling import Checked, Entrant, Prepared, Problem, Round, schedule
 from assay.speeds import best, row, speedup
-
-Message = TypeVar("Message", bound=Record)
-
-
-class Asked(Protocol):
-    """What answers requests: a child process."""
-
-    def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
-        """Return the answer, or the fault after which a fresh child serves the next request."""
-
-
-def ask(child: Asked, request: Answer, kind: type[Message], limit_s: float) -> Message | Fault:
-    """Send a request and return its answer as a `kind`; an answer that is none is a fault of the kernel file."""
-    answer = child.ask(request, limit_s)
-    if isinstance(answer, Fault):
-        return answer
-    try:
-        return convert(answer, kind, f"the answer to '{request['do']}'")
-    except RecordError as error:
-        return Fault("declaration", str(error))
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,19 @@ def _barred(subject: Subject, machine: Machine, about: About, minimum: str) -> B
     return None
 
 
+def _unmeasured(held: Held, target: str) -> Barred | None:
+    """Return why a record of stage `gpu` or `timing` shows nothing of a target: nothing ran, or on another one."""
+    result: Gpu | Timing = held.result
+    if result.availability.outcome != "passed":
+        return result.availability, [(held, "/result/availability")]
+    device = result.device
+    if device is None or device.target != target:
+        of = "names no device" if device is None else f"is of {device.name} ({device.target})"
+        reason = f"the record {of}, where an {target} device is needed"
+        return Verdict(outcome="untested", cause="no-device", reason=reason), [(held, "/result/device")]
+    return None
+
+
 def _ran_verdict(checks: Sequence[Check], executed: Sequence[Execution]) -> Verdict:
     obstacles = [_named(c) for c in checks if c.verdict.cause in RAN_NOT or c.verdict.outcome == "inapplicable"]
     if obstacles or not checks:
@@ -300,8 +313,9 @@ def ran(subject: Subject, variant: str, target: str) -> Claim:
     """Claim that a variant ran on the device at hand, from the binaries that were compiled ahead."""
     held, about = subject.records["gpu"], About(subject.name, variant, "ran", target)
     result: Gpu = held.result
-    if result.availability.outcome != "passed":
-        return _claim(about, result.availability, [(held, "/result/availability")], {})
+    barred = _unmeasured(held, target)
+    if barred is not None:
+        return _claim(about, *barred, {})
     found = _of(result.checks, variant)
     executed = [execution for execution in result.executions if execution.variant == variant]
     verdict = _ran_verdict([check for _, check in found], executed)
@@ -320,8 +334,9 @@ def accurate(subject: Subject, variant: str, target: str) -> Claim:
     """Claim that every case was within its bound on the device, and that the precision asked for was used."""
     held, about = subject.records["gpu"], About(subject.name, variant, "accurate", target)
     result: Gpu = held.result
-    if result.availability.outcome != "passed":
-        return _claim(about, result.availability, [(held, "/result/availability")], {})
+    barred = _unmeasured(held, target)
+    if barred is not None:
+        return _claim(about, *barred, {})
     found = _of(result.checks, variant)
     checks = [check for _, check in found]
     precision, _, configuration = variant.partition("/")
@@ -330,9 +345,12 @@ def accurate(subject: Subject, variant: str, target: str) -> Claim:
         for index, contrast in enumerate(result.contrasts)
         if (contrast.lesser, contrast.configuration) == (precision, configuration)
     ]
-    verdicts = [*map(_accuracy, checks), *(contrast.verdict for _, contrast in swapped)]
+    verdict = _gathered([_accuracy(check) for check in checks], _summary(checks))
+    if verdict.outcome == "passed":
+        # A contrast can take away what the cases show, and adds nothing where they show nothing.
+        verdict = _gathered([verdict, *(contrast.verdict for _, contrast in swapped)], verdict.reason)
     sources = [*_pointers(held, found), *((held, f"/result/contrasts/{index}") for index, _ in swapped)]
-    return _claim(about, _gathered(verdicts, _summary(checks)), sources, _figures(checks))
+    return _claim(about, verdict, sources, _figures(checks))
 
 
 def _timed_rows(timing: Timing, variant: str) -> list[tuple[str, str, Row]]:
@@ -359,8 +377,9 @@ def timed(subject: Subject, variant: str, target: str) -> Claim:
     """Claim that a variant was timed, and that its precision won the time it should."""
     held, about = subject.records["timing"], About(subject.name, variant, "timed", target)
     result: Timing = held.result
-    if result.availability.outcome != "passed":
-        return _claim(about, result.availability, [(held, "/result/availability")], {})
+    barred = _unmeasured(held, target)
+    if barred is not None:
+        return _claim(about, *barred, {})
     rows, slow = _timed_rows(result, variant), _slow(result, variant)
     if not rows:
         nothing = Verdict(outcome="inapplicable", cause="policy", reason="the kernel declares no size to time")

@@ -8,15 +8,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from assay.child import Child, Fault, compiling_environment
+from assay.admission import bar, refusal
+from assay.child import Asked, Child, Fault, ask, compiling_environment
 from assay.config import Settings
 from assay.diagnosis import diagnose_loading
 from assay.privacy import salted
 from assay.progress import Progress
-from assay.record import Check, Device, Environment, Gate, Gpu, Sweep, Timing, Verdict
+from assay.record import Check, Device, Environment, Gpu, Sweep, Timing, Verdict
 from assay.sampling import Entrant, Subject
 from assay.stage import Job, run
-from assay.sweep import Asked, Bench, ask, sweep
+from assay.sweep import Bench, sweep
 
 WORKER = "assay.stopwatch"
 
@@ -28,32 +29,11 @@ def worker(job: Job, cache: str) -> Child:
     return Child(command, compiling_environment(cache), job.log)
 
 
-def refusal(gate: Gate, gpu: Gpu) -> Verdict | None:
-    """Return why the earlier stages leave nothing to time, or None."""
-    if gate.protects.outcome != "passed":
-        return gate.protects
-    found = gpu.availability
-    if found.outcome == "failed":
-        return Verdict(outcome="untested", cause="upstream", reason=f"stage 'gpu' failed: {found.reason}")
-    return None if found.outcome == "passed" else found
-
-
 def unloaded(fault: Fault) -> Verdict:
     """Return why the child could not describe the kernel: the file's fault, or a torch without a device."""
     if fault.kind == "NoDeviceError":
         return Verdict(outcome="inapplicable", cause="no-device", reason=fault.reason)
     return diagnose_loading(fault)
-
-
-def bar(checks: Sequence[Check]) -> Verdict | None:
-    """Return why a variant with these checks on the device is not timed, or None. A wrong kernel has no speed."""
-    for check in checks:
-        if check.verdict.outcome in ("failed", "cantTell"):
-            reason = f"not timed: stage 'gpu' did not pass it on case '{check.case}': {check.verdict.reason}"
-            return Verdict(outcome="untested", cause="upstream", reason=reason)
-    if not checks:
-        return Verdict(outcome="untested", cause="upstream", reason="not timed: stage 'gpu' did not check it")
-    return None if any(check.verdict.outcome == "passed" for check in checks) else checks[0].verdict
 
 
 def barred(entrants: Sequence[Entrant], checks: Sequence[Check]) -> dict[str, Verdict]:
@@ -122,4 +102,4 @@ def find(job: Job) -> Timing:
 
 def main(argv: Sequence[str]) -> int:
     """Run the stage."""
-    return run("timing", argv, find, needs=("environment", "gate", "gpu"))
+    return run("timing", argv, find)

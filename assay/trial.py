@@ -14,8 +14,9 @@ import torch
 
 from assay.buffers import BLANK, FENCE, POISON, Guarded, guard_input, guard_output
 from assay.child import Answer, serve
-from assay.comparison import compare, judge
+from assay.comparison import compare
 from assay.interpreting import mend_interpreter
+from assay.judgement import judge
 from assay.kernel import Case, Kernel, Layout, Tensors, Variant, load
 from assay.launches import watch
 from assay.record import Check, Comparison, Verdict, as_float

@@ -6,8 +6,11 @@ sparse files, PAX records, odd numbers, owners, times and checksums need no rule
 
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from typing import BinaryIO
 
 from assay.errors import AssayError
 
@@ -15,9 +18,23 @@ BLOCK = 512
 RECORD = 20 * BLOCK
 """An archive's length is a multiple of this (POSIX.1-1988, ustar: 20 blocks a record)."""
 
-_COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*|\.[A-Za-z0-9_][A-Za-z0-9._+-]*")
-# Names that Windows gives to devices, whatever the extension (learn.microsoft.com, "Naming Files, Paths").
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+# What a part of a name may not be, each with the reason; the last one leaves only what means one thing everywhere.
+_UNFIT = tuple(
+    (re.compile(pattern, re.DOTALL), words)
+    for pattern, words in (
+        (r"", "an empty part, as in an absolute path or behind a doubled '/'"),
+        (r"\.\.?", "'.' or '..', where only names inside the bundle may stand"),
+        (r"~.*", "a part that begins with '~', which a shell takes for a home"),
+        (r".*\\.*", "a backslash, which some systems take for '/'"),
+        (r".*:.*", "a ':', as in a drive letter"),
+        (r".*[\x00-\x1f\x7f].*", "a control character"),
+        (r".*[^\x00-\x7f].*", "a character beyond ASCII"),
+        (r".*[. ]", "a part that ends with a dot or a space, which Windows drops"),
+        # learn.microsoft.com, "Naming Files, Paths, and Namespaces": devices, whatever the extension.
+        (r"(?i:(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?)", "a name that Windows gives to a device"),
+        (r"(?!\.?[A-Za-z0-9_][A-Za-z0-9._+-]*\Z).*", "something beside ASCII letters, digits, '.', '_', '+' and '-'"),
+    )
+)
 
 _KINDS = {
     b"1": "a hard link",
@@ -52,6 +69,12 @@ class Caps:
 CAPS = Caps()
 
 
+@lru_cache(maxsize=4096)
+def _unfit(part: str) -> str | None:
+    """Return why a part of a name is not plain, or None. Remembered, because folders come again and again."""
+    return next((words for pattern, words in _UNFIT if pattern.fullmatch(part)), None)
+
+
 def check_name(name: str, caps: Caps = CAPS) -> None:
     """Refuse a member name that is not plain on every file system; ArchiveError says which rule it breaks."""
     parts = name.split("/")
@@ -59,32 +82,26 @@ def check_name(name: str, caps: Caps = CAPS) -> None:
     if len(parts) > caps.depth:
         raise ArchiveError(f"member {shown}: {len(parts)} levels deep, where at most {caps.depth} are read")
     for part in parts:
-        if part in (".", ".."):
-            raise ArchiveError(f"member {shown}: a '{part}' in the path, where only names inside the bundle may stand")
-        if not _COMPONENT.fullmatch(part):
-            raise ArchiveError(
-                f"member {shown}: expected names of ASCII letters, digits, '.', '_', '+' and '-' with '/' between them"
-            )
-        if part.endswith(".") or _RESERVED.fullmatch(part):
-            raise ArchiveError(f"member {shown}: {part!r} is not a file name on every system")
+        if words := _unfit(part):
+            raise ArchiveError(f"member {shown}: expected a plain relative path, found {words}")
 
 
-def check_names(names: list[str], caps: Caps = CAPS) -> None:
-    """Refuse duplicate names, names differing by case alone, a file that is also a folder, and any other order."""
-    folded: dict[str, str] = {}
+def check_names(names: Sequence[str], caps: Caps = CAPS) -> None:
+    """Refuse names that meet on some file system, a file that is also a folder, and any order but the sorted one."""
+    met: dict[str, tuple[str, bool]] = {}
     for name in names:
         check_name(name, caps)
-        other = folded.get(name.lower())
-        if other is not None:
-            how = "stands more than once" if other == name else f"differs from {other!r} by case alone"
-            raise ArchiveError(f"member {name!r}: {how}")
-        folded[name.lower()] = name
-    for name in names:
-        parents = name.lower().split("/")[:-1]
-        for depth in range(1, len(parents) + 1):
-            if "/".join(parents[:depth]) in folded:
-                raise ArchiveError(f"member {name!r}: {'/'.join(parents[:depth])!r} is both a file and a folder")
-    if names != sorted(names):
+        parts = name.split("/")
+        for depth in range(1, len(parts) + 1):
+            place, is_file = "/".join(parts[:depth]), depth == len(parts)
+            other, was_file = met.setdefault(place.lower(), (place, False))
+            if other != place:
+                raise ArchiveError(f"member {name!r}: differs from {other!r} by case alone")
+            if was_file:
+                how = "stands more than once" if is_file else f"{place!r} is both a file and a folder"
+                raise ArchiveError(f"member {name!r}: {how}")
+            met[place.lower()] = (place, is_file)
+    if list(names) != sorted(names):
         raise ArchiveError("members: expected in sorted order, found another; pack the bundle again")
 
 
@@ -97,10 +114,6 @@ def _header(name: str, size: int) -> bytes:
         raise ArchiveError(f"member {name[:120]!a}: does not fit a USTAR header ({error})") from None
 
 
-def _padding(size: int, unit: int) -> bytes:
-    return b"\0" * (-size % unit)
-
-
 def pack(members: Mapping[str, bytes]) -> bytes:
     """Return the one canonical archive of these files: sorted, mode 0644, no owner, no time."""
     names = sorted(members)
@@ -108,9 +121,9 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     parts = []
     for name in names:
         data = members[name]
-        parts += [_header(name, len(data)), data, _padding(len(data), BLOCK)]
-    body = b"".join([*parts, b"\0" * (2 * BLOCK)])
-    return body + _padding(len(body), RECORD)
+        parts += [_header(name, len(data)), data, bytes(-len(data) % BLOCK)]
+    length = sum(map(len, parts)) + 2 * BLOCK
+    return b"".join([*parts, bytes(2 * BLOCK + -length % RECORD)])
 
 
 def _text(field: bytes) -> str:
@@ -132,41 +145,67 @@ def _size(block: bytes, name: str, caps: Caps) -> int:
     return size
 
 
-def _member(data: bytes, at: int, caps: Caps) -> tuple[str, bytes, int]:
-    """Return name, content and where the next header stands."""
-    block = data[at : at + BLOCK]
-    name = _name(block)
-    kind = block[156:157]
+def _take(stream: BinaryIO, size: int, what: str) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise ArchiveError(f"{what}: expected {size} bytes, found {len(data)}; the archive is cut off")
+    return data
+
+
+def _announced(block: bytes, caps: Caps) -> tuple[str, int]:
+    """Return the name and the size that a header announces; ArchiveError where it is not the canonical one of both."""
+    name, kind = _name(block), block[156:157]
     if kind in _KINDS:
         raise ArchiveError(f"member {name[:120]!a}: expected a regular file, found {_KINDS[kind]}")
     check_name(name, caps)
     size = _size(block, name, caps)
-    start, end = at + BLOCK, at + BLOCK + size
-    if end > len(data):
-        raise ArchiveError(f"member {name!r}: {size} bytes announced, {max(0, len(data) - start)} found; it is cut off")
     if block != _header(name, size):
-        raise ArchiveError(f"member {name!r}: its header is not canonical; the archive was packed by another tool")
-    after = end + -size % BLOCK
-    if data[end:after] != _padding(size, BLOCK):
-        raise ArchiveError(f"member {name!r}: data hidden in the padding behind it")
-    return name, data[start:end], after
+        raise ArchiveError(f"member {name!r}: its header is not canonical; another tool packed it, or it was edited")
+    return name, size
 
 
-def unpack(data: bytes, caps: Caps = CAPS) -> dict[str, bytes]:
-    """Return the files of a canonical archive; ArchiveError, naming the member, where it is anything else."""
+def _content(stream: BinaryIO, name: str, size: int) -> bytes:
+    content = _take(stream, size, f"member {name!r}")
+    if _take(stream, -size % BLOCK, f"padding behind {name!r}").strip(b"\0"):
+        raise ArchiveError(f"member {name!r}: expected zeros in the padding behind it, found other data")
+    return content
+
+
+def _check_end(stream: BinaryIO, at: int) -> None:
+    """Refuse anything but the rest of the end mark: zeros up to a whole record, and nothing behind them.
+
+    `at`: bytes read so far, the first block of the mark included.
+    """
+    left = BLOCK + -(at + BLOCK) % RECORD
+    found = stream.read(left + 1)
+    if len(found) < left:
+        raise ArchiveError(f"archive: expected {left} more zeros at the end, found {len(found)} bytes; it is cut off")
+    if found.strip(b"\0") or len(found) > left:
+        raise ArchiveError(f"archive: expected nothing after byte {at + left} but zeros before it, found other data")
+
+
+def read_archive(stream: BinaryIO, caps: Caps = CAPS) -> dict[str, bytes]:
+    """Return the files of a canonical archive; ArchiveError, naming the member, where it is anything else.
+
+    It is read member by member, so that no more than the files themselves is held in memory.
+    """
     members: list[tuple[str, bytes]] = []
-    at = 0
-    while data[at : at + BLOCK].strip(b"\0"):
+    at = BLOCK
+    while (block := _take(stream, BLOCK, "next header, or end mark")).strip(b"\0"):
         if len(members) == caps.members:
-            raise ArchiveError(f"archive: more than {caps.members} members")
-        name, content, at = _member(data, at, caps)
-        members.append((name, content))
-    length = at + 2 * BLOCK
-    if data[at:] != b"\0" * (length + -length % RECORD - at):
-        raise ArchiveError(
-            f"archive: expected only its end mark after byte {at}, found other data, or too little of it"
-        )
+            raise ArchiveError(f"archive: more than {caps.members} members, the most that are read")
+        name, size = _announced(block, caps)
+        at += size + -size % BLOCK + BLOCK
+        if at > caps.total_bytes:
+            raise ArchiveError(f"archive: more than {caps.total_bytes} bytes, the most that are read")
+        members.append((name, _content(stream, name, size)))
+    _check_end(stream, at)
     check_names([name for name, _ in members], caps)
     if not members:
         raise ArchiveError("archive: it holds no file")
     return dict(members)
+
+
+def unpack(data: bytes, caps: Caps = CAPS) -> dict[str, bytes]:
+    """Return the files of a canonical archive, as `read_archive` does, from its bytes."""
+    return read_archive(BytesIO(data), caps)

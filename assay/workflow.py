@@ -15,10 +15,9 @@ from assay.config import Settings, kernel_files, load_tree, parse_settings
 from assay.errors import AssayError
 from assay.record import StageName
 from assay.sources import modules
-from assay.stage import record_path
+from assay.stage import PER_KERNEL, record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate")
-PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
 CONFIG = Path("config.yaml")
 RUN_LOCK = Path(".snakemake/assay.lock")
 

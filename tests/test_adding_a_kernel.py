@@ -24,8 +24,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_example_passes_every_case_under_the_interpreter(example: Path) -> None:
-    with worker(example, "cpu", interpreting_environment(), example.with_suffix(".log")) as child:
-        subject = describe(child, "interpreter")
+    with worker(example, "cpu", interpreting_environment(), example.with_suffix(".log"), 300.0) as child:
+        subject = describe(child, "interpreter", 300.0)
         tried = try_all([child], subject, Terms([1, 2], 120.0), "axpy")
     assert subject.loading.outcome == "passed", subject.loading.reason
     assert len(tried) == 6
@@ -36,8 +36,8 @@ def test_the_example_without_its_mask_is_caught(example: Path) -> None:
     faulty = example.with_name("unmasked") / "axpy.py"
     faulty.parent.mkdir()
     faulty.write_text(example.read_text("utf-8").replace("a * x + b, mask=inside)", "a * x + b)"), "utf-8")
-    with worker(faulty, "cpu", interpreting_environment(), faulty.with_suffix(".log")) as child:
-        tried = try_all([child], describe(child, "interpreter"), Terms([1], 120.0), "axpy")
+    with worker(faulty, "cpu", interpreting_environment(), faulty.with_suffix(".log"), 300.0) as child:
+        tried = try_all([child], describe(child, "interpreter", 300.0), Terms([1], 120.0), "axpy")
     causes = {trial.check.case: trial.check.verdict.cause for trial in tried if trial.check.variant == "f32/block1024"}
     assert causes["ragged-1000"] == "out-of-bounds-write"
 

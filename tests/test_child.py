@@ -19,10 +19,12 @@ from assay.child import (
     REPLY_VARIABLE,
     Child,
     Fault,
+    Opening,
+    ask,
     compiling_environment,
     interpreting_environment,
 )
-from assay.record import Verdict
+from assay.record import Record, Verdict
 
 LIMIT_S = 60.0
 """Never reached: a child that answers does so at once."""
@@ -30,6 +32,8 @@ LIMIT_S = 60.0
 SERVER = """
 import os, signal, subprocess, sys, time
 from assay.child import LARGEST_REPLY_BYTES, REPLY_VARIABLE, serve
+
+opened = []
 
 class OutOfResources(Exception):
     pass
@@ -75,6 +79,16 @@ def handler(request):
         print('{"answer": {"said": "printed"}}')
         os.system("echo '{\\"answer\\": {\\"said\\": \\"by a grandchild\\"}}'")
         return {"said": "answered"}
+    if do == "no record can hold this":
+        return {"value": {"nan": float("nan"), "surrogate": "\\ud800", "integer": 2**60}[request["which"]]}
+    if do == "open":
+        if "broken" in sys.argv:
+            raise ValueError("not loaded")
+        time.sleep(float(request["seconds"]))
+        opened.append(1)
+        return {"pid": os.getpid()}
+    if do == "opened":
+        return {"times": len(opened), "pid": os.getpid()}
     if do == "reply":
         write_reply(request["text"])
         time.sleep(600)
@@ -92,9 +106,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     started: list[Child] = []
 
-    def make(*arguments: str, code: str = SERVER) -> Child:
+    def make(*arguments: str, code: str = SERVER, opening: Opening | None = None) -> Child:
         log = tmp_path / f"child-{len(started)}.log"
-        child = Child([sys.executable, "-c", code, *arguments], dict(os.environ), log)
+        child = Child([sys.executable, "-c", code, *arguments], dict(os.environ), log, opening)
         started.append(child.__enter__())
         return child
 
@@ -182,8 +196,8 @@ def test_a_child_that_closes_its_pipe_and_lives_on_is_a_crash(
 def test_a_hanging_child_is_ended_at_the_limit(start: Callable[..., Child]) -> None:
     child = start()
     before = pid_of(child)
-    fault = child.ask({"do": "hang"}, 0.3)
-    assert fault == Fault("timeout", "no answer within the limit of 0.3 s; it last printed: thinking")
+    fault = child.ask({"do": "hang"}, 1.0)
+    assert fault == Fault("timeout", "no answer within the limit of 1 s; it last printed: thinking")
     assert not alive(before)
     assert pid_of(child) != before
 
@@ -208,6 +222,58 @@ def test_a_reply_that_is_no_answer_is_a_crash(start: Callable[..., Child], text:
     fault = child.ask({"do": "reply", "text": text}, LIMIT_S)
     assert fault == Fault("crash", "the child process answered with something that is not an answer")
     assert pid_of(child) != before
+
+
+@pytest.mark.parametrize("which", ["nan", "surrogate", "integer"])
+def test_a_reply_that_no_record_can_hold_is_a_crash(start: Callable[..., Child], which: str) -> None:
+    fault = start().ask({"do": "no record can hold this", "which": which}, LIMIT_S)
+    assert fault == Fault("crash", "the child process answered with something that is not an answer")
+
+
+class Said(Record, frozen=True, kw_only=True):
+    said: str
+    pid: int
+
+
+def test_an_answer_is_asked_for_as_a_record(start: Callable[..., Child]) -> None:
+    child = start()
+    answer = ask(child, {"do": "echo", "say": "a"}, Said, LIMIT_S)
+    assert isinstance(answer, Said)
+    assert answer.said == "a"
+    assert ask(child, {"do": "echo", "say": 7}, Said, LIMIT_S) == Fault(
+        "declaration", "the answer to 'echo': $.said: Expected `str`, got `int`"
+    )
+    assert ask(child, {"do": "abort"}, Said, LIMIT_S) == Fault("crash", "the process was killed by SIGABRT")
+
+
+def test_opening_a_child_has_a_limit_of_its_own(start: Callable[..., Child]) -> None:
+    child = start(opening=Opening({"do": "open", "seconds": 2.0}, LIMIT_S))
+    assert isinstance(child.ask({"do": "opened"}, 1.9), dict)
+
+
+def test_every_fresh_child_is_opened_first_and_once(start: Callable[..., Child]) -> None:
+    request = {"do": "open", "seconds": 0}
+    child = start(opening=Opening(request, LIMIT_S))
+    answer = child.ask({"do": "opened"}, LIMIT_S)
+    assert isinstance(answer, dict)
+    assert answer["times"] == 1
+    assert child.ask({"do": "abort"}, LIMIT_S) == Fault("crash", "the process was killed by SIGABRT")
+    # The opening itself, asked of a fresh child, is not asked twice.
+    opened = child.ask(request, LIMIT_S)
+    again = child.ask({"do": "opened"}, LIMIT_S)
+    assert isinstance(opened, dict)
+    assert again == {"times": 1, "pid": opened["pid"]}
+    assert opened["pid"] != answer["pid"]
+
+
+def test_a_child_that_cannot_be_opened_answers_with_that_fault(start: Callable[..., Child]) -> None:
+    child = start("broken", opening=Opening({"do": "open", "seconds": 0}, LIMIT_S))
+    assert child.ask({"do": "opened"}, LIMIT_S) == Fault("exception", "ValueError: not loaded", "ValueError")
+
+
+def test_an_opening_that_takes_too_long_is_a_timeout(start: Callable[..., Child]) -> None:
+    child = start(opening=Opening({"do": "open", "seconds": 600}, 0.3))
+    assert child.ask({"do": "opened"}, LIMIT_S) == Fault("timeout", "no answer within the limit of 0.3 s")
 
 
 def test_a_reply_without_end_is_a_crash(start: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:

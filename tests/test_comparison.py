@@ -7,7 +7,8 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from assay.comparison import compare, judge
+from assay.comparison import compare
+from assay.judgement import judge
 from assay.record import NonFinite, as_float
 
 INF, NAN = math.inf, math.nan
@@ -111,7 +112,7 @@ def test_the_error_is_normalised_by_the_largest_reference(row: list[tuple[float,
     largest = max(abs(want) for _, want, _ in row)
     assert found.largest_reference == largest
     assert found.largest_error == max(abs(got - want) for got, want, _ in row)
-    assert found.normalised_error == as_float(found.largest_error) / (largest or 1.0)
+    assert as_float(found.normalised_error) == as_float(found.largest_error) / (largest or 1.0)
 
 
 def test_it_describes_the_output_in_its_own_type_and_shape() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from assay import environment as environment_stage
 from assay import gate
+from assay.admission import HINT, Answer, Expectation, expectation, message_of, protects, verdict_of
 from assay.artifact import canonical, read
-from assay.gate import Answer, Expectation, decide, expectation, protects, verdict_of
 from assay.record import Cause, Device, Driver, Environment, Unavailable
 from assay.situation import Seen, Situation, driver_devices
 from assay.targets import target_of
@@ -78,10 +78,10 @@ def with_devices(here: Environment, *devices: Device, **changes: Any) -> Environ
 def test_a_refusal_is_one_line_with_the_hint_and_only_a_refusal_has_it(
     situation: Situation, minimum: tuple[int, int]
 ) -> None:
-    decision = decide(situation, minimum)
+    decision = gate.decide(situation, minimum)
     assert decision.exit_code in (0, 1)
     assert decision.message.splitlines() == [decision.message]
-    assert decision.message.endswith(f"; {gate.HINT}") == (decision.exit_code == 1)
+    assert decision.message.endswith(f"; {HINT}") == (decision.exit_code == 1)
 
 
 @given(situations, capabilities, capabilities)
@@ -89,12 +89,12 @@ def test_a_higher_minimum_never_lets_more_through(
     situation: Situation, one: tuple[int, int], other: tuple[int, int]
 ) -> None:
     low, high = sorted((one, other))
-    assert decide(situation, low).exit_code <= decide(situation, high).exit_code
+    assert gate.decide(situation, low).exit_code <= gate.decide(situation, high).exit_code
 
 
 @given(seen, capabilities)
 def test_a_working_device_passes_exactly_from_the_minimum_on(seen: Seen, minimum: tuple[int, int]) -> None:
-    decision = decide(Situation(1, (seen,)), minimum)
+    decision = gate.decide(Situation(1, (seen,)), minimum)
     assert (decision.exit_code == 0) == (seen.capability >= minimum)
 
 
@@ -124,16 +124,16 @@ def test_a_working_device_passes_exactly_from_the_minimum_on(seen: Seen, minimum
 )
 def test_every_refusal_has_its_own_sentence(situation: Situation, message: str) -> None:
     hint = "TRITON_INTERPRET=1 (stage 'interpreter') checks correctness on the CPU"
-    assert decide(situation, (8, 0)) == gate.Decision(1, f"{message}; {hint}")
+    assert gate.decide(situation, (8, 0)) == gate.Decision(1, f"{message}; {hint}")
 
 
 def test_a_usable_device_is_named() -> None:
-    decision = decide(Situation(2, (H200, T4)), (8, 0))
+    decision = gate.decide(Situation(2, (H200, T4)), (8, 0))
     assert decision == gate.Decision(0, "NVIDIA H200 is 9.0; 8.0 or newer is needed: usable")
 
 
 def test_ten_is_newer_than_nine() -> None:
-    assert decide(Situation(1, (Seen("NVIDIA B200", (10, 0)),)), (9, 0)).exit_code == 0
+    assert gate.decide(Situation(1, (Seen("NVIDIA B200", (10, 0)),)), (9, 0)).exit_code == 0
 
 
 # what the captured environment calls for
@@ -145,7 +145,7 @@ def test_expectation_and_decision_agree_on_one_device(
 ) -> None:
     one = Seen("NVIDIA H200", capability)
     expected = expectation(with_devices(here, device(one)), ".".join(map(str, minimum)))
-    assert expected.exit_code == decide(Situation(1, (one,)), minimum).exit_code
+    assert expected.exit_code == gate.decide(Situation(1, (one,)), minimum).exit_code
     assert (expected.cause is None) == (expected.exit_code == 0)
 
 
@@ -234,7 +234,7 @@ def test_a_gate_that_hangs_is_a_timeout() -> None:
 
 
 def test_the_sentence_is_the_last_line_and_keeps_no_control() -> None:
-    assert gate.message_of(Answer(1, "", "a library's note\n\x1b[31mno device\x1b[0m\n")) == "no device"
+    assert message_of(Answer(1, "", "a library's note\n\x1b[31mno device\x1b[0m\n")) == "no device"
 
 
 # the real command
@@ -288,7 +288,7 @@ def test_the_stage_records_the_command_and_twice_the_same_result(tmp_path: Path)
     assert first.argv == ["python", "-m", "assay", "gate", "--minimum-capability", "8.0"]
     assert (first.verdict.outcome, first.exit_code) == ("passed", first.expected_exit_code)
     if first.exit_code == 1:
-        assert first.message.endswith(gate.HINT)
+        assert first.message.endswith(HINT)
         assert first.protects.outcome in ("untested", "inapplicable")
 
 

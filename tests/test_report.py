@@ -38,6 +38,7 @@ from assay.evidence import Evidence
 from assay.markdown import escape
 from assay.matrix import TARGET_TIERS, mark
 from assay.outcomes import MARKS
+from assay.page import Page, build_page, render
 from assay.record import Cause, Claim, Claims, Outcome, StageName, Unavailable, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -99,8 +100,8 @@ def pages_of(subjects: Sequence[Subject], claims: Sequence[Claim], name: str = "
     records += [record for subject in subjects for record in evidence_of(subject, found)]
     numbered = [replaced_number(record, number) for number, record in enumerate(records, start=1)]
     result = Claims(status=status(claims), claims=list(claims), source=SOURCE)
-    page = report.build_page(numbered, evidence("claims", result, None, len(records) + 1), [])
-    return report.render(page)
+    page = build_page(numbered, evidence("claims", result, None, len(records) + 1), [])
+    return render(page)
 
 
 def replaced_number(record: Evidence, number: int) -> Evidence:
@@ -422,9 +423,8 @@ def test_sources_that_change_while_rendering_leave_no_page(
     made: Callable[..., Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = made()
-    render = report.render
 
-    def meanwhile(page: report.Page) -> tuple[bytes, bytes]:
+    def meanwhile(page: Page) -> tuple[bytes, bytes]:
         Path("kernels/matmul.py").write_text("edited", "utf-8")
         return render(page)
 

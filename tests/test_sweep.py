@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 from host_device import InProcess, write_toy
 
-from assay.child import Answer, Fault
+from assay.child import Answer, Asked, Fault, ask
 from assay.config import TimingSettings
 from assay.progress import Progress
 from assay.record import Sweep, Unavailable, Verdict
 from assay.sampling import Checked, Entrant, Prepared, Problem
-from assay.sweep import Asked, Bench, ask, sweep
+from assay.sweep import Bench, sweep
 
 SETTINGS = TimingSettings(rounds=8, repeats=1, warmup=1, flush_mebibytes=0)
 CONTRASTS = [("ieee", "tf32")]

@@ -10,6 +10,7 @@ import pytest
 from host_device import InProcess, write_toy
 
 from assay import timing
+from assay.admission import bar, refusal
 from assay.artifact import open_session, read
 from assay.child import Answer, Fault
 from assay.config import Settings, TimingSettings
@@ -110,44 +111,44 @@ def variant(name: str) -> Entrant:
 
 
 def test_a_shut_gate_is_the_answer() -> None:
-    assert timing.refusal(gate(NO_DRIVER), gpu()) == NO_DRIVER
+    assert refusal(gate(NO_DRIVER), gpu()) == NO_DRIVER
 
 
 def test_a_gpu_stage_that_failed_leaves_nothing_to_build_on() -> None:
     broken = Verdict(outcome="failed", cause="import-error", reason="SyntaxError in line 3")
-    found = timing.refusal(gate(), gpu(availability=broken))
+    found = refusal(gate(), gpu(availability=broken))
     assert found == Verdict(outcome="untested", cause="upstream", reason="stage 'gpu' failed: SyntaxError in line 3")
 
 
 def test_a_gpu_stage_that_does_not_apply_here_says_why() -> None:
-    assert timing.refusal(gate(), gpu(availability=NO_DRIVER)) == NO_DRIVER
+    assert refusal(gate(), gpu(availability=NO_DRIVER)) == NO_DRIVER
 
 
 def test_an_open_gate_and_a_device_that_ran_leave_something_to_time() -> None:
-    assert timing.refusal(gate(), gpu()) is None
+    assert refusal(gate(), gpu()) is None
 
 
 @pytest.mark.parametrize("outcome", ["failed", "cantTell"])
 def test_a_variant_that_any_case_did_not_pass_is_not_timed(outcome: Outcome) -> None:
     checks = [check("ieee/a"), check("ieee/a", outcome, "ragged", "3 of 9 elements are wrong"), check("ieee/a")]
-    found = timing.bar(checks)
+    found = bar(checks)
     assert found is not None
     assert (found.outcome, found.cause) == ("untested", "upstream")
     assert found.reason == "not timed: stage 'gpu' did not pass it on case 'ragged': 3 of 9 elements are wrong"
 
 
 def test_an_unchecked_variant_is_not_timed() -> None:
-    found = timing.bar([])
+    found = bar([])
     assert found == Verdict(outcome="untested", cause="upstream", reason="not timed: stage 'gpu' did not check it")
 
 
 def test_a_variant_that_cannot_run_here_keeps_its_reason() -> None:
     checks = [check("ieee/a", "inapplicable"), check("ieee/a", "inapplicable")]
-    assert timing.bar(checks) == checks[0].verdict
+    assert bar(checks) == checks[0].verdict
 
 
 def test_a_variant_that_passed_wherever_it_ran_is_timed() -> None:
-    assert timing.bar([check("ieee/a", "inapplicable"), check("ieee/a")]) is None
+    assert bar([check("ieee/a", "inapplicable"), check("ieee/a")]) is None
 
 
 def test_each_variant_is_judged_by_its_own_checks_and_a_peer_by_none() -> None:

@@ -5,48 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trials import LIMIT_S, Bench, bench
+from trials import DOUBLE, LIMIT_S, Bench, bench, changed, written
 
 from assay.child import Fault
 from assay.diagnosis import diagnose, diagnose_loading
 from assay.record import Cause, Check, Verdict, as_float
 
-GOOD = '''
-"""Doubles a vector."""
-
-import os
-import torch
-import triton
-import triton.language as tl
-
-from assay.kernel import Case, Kernel, Output, ReductionBound, Variant, Work
-
-
-@triton.jit
-def double_kernel(x_ptr, y_ptr, n, x_step, y_step, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i * x_step, mask=i < n)
-    tl.store(y_ptr + i * y_step, 2.0 * x, mask=i < n)
-
-
-def launch(inputs, outputs, variant):
-    x, y = inputs["x"], outputs["y"]
-    double_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), x.stride(-1), y.stride(-1), BLOCK=64)
-
-
-KERNEL = Kernel(
-    name="double",
-    title="Doubles",
-    inputs=lambda size, generator: {"x": torch.randn(size["n"], generator=generator)},
-    outputs=lambda inputs: {"y": Output(tuple(inputs["x"].shape))},
-    oracle=lambda inputs: {"y": 2 * inputs["x"]},
-    launch=launch,
-    variants=[Variant("f32", "block64")],
-    cases=[Case("ragged", {"n": 100}), Case("sliced", {"n": 64}, {"x": "sliced", "y": "sliced"})],
-    bound=ReductionBound(terms=lambda size: 1, table={"f32": 1e-6}, eps={"f32": 2.0**-23}),
-    work=lambda size: Work(flops=size["n"], bytes=8 * size["n"]),
-)
-'''
 LAUNCH = '    x, y = inputs["x"], outputs["y"]\n'
 
 
@@ -57,16 +21,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield made
 
 
-def written(folder: Path, *changes: tuple[str, str]) -> Path:
-    """Write the good kernel with some of its text replaced."""
-    text = GOOD
-    for old, new in changes:
-        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the kernel"
-        text = text.replace(old, new)
-    path = folder / "kernels" / "double.py"
-    path.parent.mkdir()
-    path.write_text(text)
-    return path
+def double(folder: Path, *changes: tuple[str, str]) -> Path:
+    return written(folder, "double", changed(DOUBLE, *changes))
 
 
 def found(answer: Check | Fault) -> Verdict:
@@ -75,7 +31,7 @@ def found(answer: Check | Fault) -> Verdict:
 
 @pytest.mark.parametrize("case", ["ragged", "sliced"])
 def test_a_right_kernel_passes(tried: Bench, tmp_path: Path, case: str) -> None:
-    check = tried.check(written(tmp_path), "f32/block64", case, [1, 2, 3])
+    check = tried.check(double(tmp_path), "f32/block64", case, [1, 2, 3])
     assert isinstance(check, Check)
     assert check.verdict.outcome == "passed"
     assert (check.variant, check.case, check.seeds) == ("f32/block64", case, [1, 2, 3])
@@ -83,7 +39,7 @@ def test_a_right_kernel_passes(tried: Bench, tmp_path: Path, case: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_check(tried: Bench, tmp_path: Path) -> None:
-    path = written(tmp_path)
+    path = double(tmp_path)
     assert tried.check(path, "f32/block64", "ragged", [5]) == tried.check(path, "f32/block64", "ragged", [5])
 
 
@@ -98,7 +54,12 @@ NOT_LOADED: list[tuple[str, str, Cause, str]] = [
     ("raises", "\n\n1 / 0", "import-error", r"kernels/double\.py:3: ZeroDivisionError: division by zero"),
     ("exits", "raise SystemExit(0)", "import-error", "SystemExit: 0"),
     ("no-KERNEL", "x = 1", "declaration", r"KernelError: .*expected KERNEL = Kernel\(\.\.\.\) at module level"),
-    ("another-name", GOOD.replace('"double"', '"triple"'), "declaration", "expected the name 'double', as the file's"),
+    (
+        "another-name",
+        DOUBLE.replace('"double"', '"triple"'),
+        "declaration",
+        "expected the name 'double', as the file's",
+    ),
 ]
 
 
@@ -106,7 +67,7 @@ NOT_LOADED: list[tuple[str, str, Cause, str]] = [
 def test_a_file_that_does_not_load(
     tried: Bench, tmp_path: Path, name: str, text: str, cause: Cause, reason: str
 ) -> None:
-    path = written(tmp_path)
+    path = double(tmp_path)
     path.write_text(text)
     answer = tried.load(path)
     assert isinstance(answer, Fault)
@@ -253,7 +214,7 @@ WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
 def test_each_way_to_be_wrong_has_its_own_cause(
     tried: Bench, tmp_path: Path, name: str, change: tuple[str, str], cause: Cause, reason: str
 ) -> None:
-    path = written(tmp_path, ("def launch", "KEPT = []\n\n\ndef launch"), change)
+    path = double(tmp_path, ("def launch", "KEPT = []\n\n\ndef launch"), change)
     verdict = found(tried.check(path, "f32/block64", "ragged", [1, 2]))
     assert (verdict.outcome, verdict.cause) == ("failed", cause)
     assert re.search(reason, verdict.reason), verdict.reason
@@ -261,14 +222,14 @@ def test_each_way_to_be_wrong_has_its_own_cause(
 
 def test_a_result_kept_from_the_first_seed_shows_at_the_second_only(tried: Bench, tmp_path: Path) -> None:
     stale = next(change for name, change, _, _ in WRONG if name == "stale")
-    path = written(tmp_path, ("def launch", "KEPT = []\n\n\ndef launch"), stale)
+    path = double(tmp_path, ("def launch", "KEPT = []\n\n\ndef launch"), stale)
     assert found(tried.check(path, "f32/block64", "ragged", [1])).outcome == "passed"
     assert found(tried.check(path, "f32/block64", "ragged", [2])).cause == "wrong-value"
 
 
 def test_the_reported_comparison_is_of_the_worst_seed(tried: Bench, tmp_path: Path) -> None:
     # In float16 each seed has an error of its own.
-    path = written(tmp_path, ("2.0 * x", "(2.0 * x).to(tl.float16)"), ('{"f32": 1e-6}', '{"f32": 1e-2}'))
+    path = double(tmp_path, ("2.0 * x", "(2.0 * x).to(tl.float16)"), ('{"f32": 1e-6}', '{"f32": 1e-2}'))
 
     def error(*seeds: int) -> float:
         check = tried.check(path, "f32/block64", "ragged", seeds)
@@ -280,7 +241,7 @@ def test_the_reported_comparison_is_of_the_worst_seed(tried: Bench, tmp_path: Pa
 
 
 def test_trespass_is_judged_before_values_and_the_comparison_is_kept(tried: Bench, tmp_path: Path) -> None:
-    path = written(tmp_path, (STORE, STORE.replace("2.0 * x, mask=i < n", "3.0 * x")))
+    path = double(tmp_path, (STORE, STORE.replace("2.0 * x, mask=i < n", "3.0 * x")))
     check = tried.check(path, "f32/block64", "ragged")
     assert isinstance(check, Check)
     assert check.verdict.cause == "out-of-bounds-write"
@@ -295,7 +256,7 @@ FAKE = """
 
 
 def test_what_a_kernel_prints_has_no_effect(tried: Bench, tmp_path: Path) -> None:
-    check = tried.check(written(tmp_path, (LAUNCH, LAUNCH + FAKE)), "f32/block64", "ragged")
+    check = tried.check(double(tmp_path, (LAUNCH, LAUNCH + FAKE)), "f32/block64", "ragged")
     assert isinstance(check, Check)
     assert check.verdict.outcome == "passed"
 
@@ -304,7 +265,7 @@ def test_what_a_kernel_prints_has_no_effect(tried: Bench, tmp_path: Path) -> Non
 
 
 def test_a_file_that_ends_its_process_while_it_loads(tried: Bench, tmp_path: Path) -> None:
-    path = written(tmp_path)
+    path = double(tmp_path)
     path.write_text("import os\nos._exit(5)")
     answer = tried.load(path)
     assert isinstance(answer, Fault)
@@ -324,7 +285,7 @@ ENDING: list[tuple[str, tuple[str, str], Cause, str]] = [
 def test_a_kernel_that_takes_its_process_along(
     tried: Bench, tmp_path: Path, name: str, change: tuple[str, str], cause: Cause, reason: str
 ) -> None:
-    path = written(tmp_path, change)
+    path = double(tmp_path, change)
     assert isinstance(tried.load(path), dict)
     verdict = found(tried.check(path, "f32/block64", "ragged", limit_s=1.0 if name == "hang" else LIMIT_S))
     assert (verdict.outcome, verdict.cause) == ("failed", cause)
@@ -332,4 +293,4 @@ def test_a_kernel_that_takes_its_process_along(
 
 
 def test_after_all_of_these_a_right_kernel_passes(tried: Bench, tmp_path: Path) -> None:
-    assert found(tried.check(written(tmp_path), "f32/block64", "ragged")).outcome == "passed"
+    assert found(tried.check(double(tmp_path), "f32/block64", "ragged")).outcome == "passed"

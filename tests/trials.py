@@ -1,19 +1,58 @@
-"""One real child process that tries any number of kernel files under the interpreter: it imports torch only once.
+"""A small kernel file, and one real child that tries or compiles many: it imports torch only once.
 
-`python trials.py` is that child; `Bench` asks it.
+`python trials.py trial` and `python trials.py codegen` are that child; `Bench` and `Workshop` ask it.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.artifact import convert
-from assay.child import Answer, Child, Fault, interpreting_environment, serve
-from assay.record import Check
+from assay.child import Answer, Child, Fault, Handler, compiling_environment, interpreting_environment, serve
+from assay.record import Binary, Check
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 120.0
 """Never reached but by a kernel that hangs."""
+
+
+DOUBLE = '''
+"""Doubles a vector."""
+
+import os
+import torch
+import triton
+import triton.language as tl
+
+from assay.kernel import Case, Kernel, Output, ReductionBound, Variant, Work
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, x_step, y_step, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i * x_step, mask=i < n)
+    tl.store(y_ptr + i * y_step, 2.0 * x, mask=i < n)
+
+
+def launch(inputs, outputs, variant):
+    x, y = inputs["x"], outputs["y"]
+    double_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), x.stride(-1), y.stride(-1), BLOCK=64)
+
+
+KERNEL = Kernel(
+    name="double",
+    title="Doubles",
+    inputs=lambda size, generator: {"x": torch.randn(size["n"], generator=generator)},
+    outputs=lambda inputs: {"y": Output(tuple(inputs["x"].shape))},
+    oracle=lambda inputs: {"y": 2 * inputs["x"]},
+    launch=launch,
+    variants=[Variant("f32", "block64")],
+    cases=[Case("ragged", {"n": 100}), Case("sliced", {"n": 64}, {"x": "sliced", "y": "sliced"})],
+    bound=ReductionBound(terms=lambda size: 1, table={"f32": 1e-6}, eps={"f32": 2.0**-23}),
+    work=lambda size: Work(flops=size["n"], bytes=8 * size["n"]),
+)
+'''
+"""A whole kernel file that is right."""
 
 
 class Bench:
@@ -33,33 +72,73 @@ class Bench:
         return answer if isinstance(answer, Fault) else convert(answer["check"], Check, "the child's answer")
 
 
+class Workshop:
+    """Asks the child to compile kernel files."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+
+    def build(self, kernel: Path, variant: str, target: str, case: str) -> list[Binary] | Fault:
+        request = {"kernel": str(kernel), "do": "build", "variant": variant, "target": target, "case": case}
+        answer = self.child.ask(request, LIMIT_S)
+        if isinstance(answer, Fault):
+            return answer
+        return [convert(binary, Binary, "the child's answer") for binary in answer["binaries"]]
+
+
+def _child(module: str, environment: Mapping[str, str], log: Path) -> Child:
+    return Child([sys.executable, __file__, module], {**environment, "PYTHONPATH": str(ROOT)}, log)
+
+
 def bench(log: Path) -> Bench:
     """Return a bench; enter its child to use it."""
-    environment = {**interpreting_environment(), "PYTHONPATH": str(ROOT)}
-    return Bench(Child([sys.executable, __file__], environment, log))
+    return Bench(_child("trial", interpreting_environment(), log))
 
 
-def planted(kernel: Path, folder: Path, *changes: tuple[str, str]) -> Path:
-    """Write a kernel file anew with some of its text replaced, each of which must stand in it once."""
-    text = kernel.read_text("utf-8")
+def workshop(cache: Path) -> Workshop:
+    """Return a workshop; enter its child to use it."""
+    return Workshop(_child("codegen", compiling_environment(str(cache)), cache / "child.log"))
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    """Return a kernel file's text with some of it replaced, each piece of which must stand there once."""
     for old, new in changes:
-        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {kernel}"
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the kernel file"
         text = text.replace(old, new)
-    path = folder / "kernels" / kernel.name
-    path.parent.mkdir()
+    return text
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    """Write a kernel file into a folder `kernels`, which reasons name."""
+    path = folder / "kernels" / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     return path
 
 
-def _serve() -> None:
-    from assay.trial import Worker
+def planted(kernel: Path, folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write a kernel file anew with some of its text replaced."""
+    return written(folder, kernel.stem, changed(kernel.read_text("utf-8"), *changes))
 
-    workers: dict[str, Worker] = {}
+
+def _worker(path: str) -> Handler:
+    if sys.argv[1] == "trial":
+        from assay import trial
+
+        return trial.Worker(Path(path), "cpu").answer
+    from assay import codegen
+
+    return codegen.Worker(Path(path)).answer
+
+
+def _serve() -> None:
+    handlers: dict[str, Handler] = {}
 
     def answer(request: Answer) -> Answer:
         path = request["kernel"]
-        worker = workers.setdefault(path, Worker(Path(path), "cpu"))
-        return worker.answer(request)
+        if path not in handlers:
+            handlers[path] = _worker(path)
+        return handlers[path](request)
 
     serve(answer)
 

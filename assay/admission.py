@@ -1,0 +1,130 @@
+"""Who may go on to the device: what the captured environment calls for, what the gate's answer means, and what follows.
+
+Pure: from records, and from what the gate's command printed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.privacy import one_line
+from assay.record import Cause, Check, Device, Environment, Gate, Gpu, Outcome, Unavailable, Verdict
+from assay.targets import parse_capability
+
+LIMIT_S = 300
+"""The gate imports torch and starts CUDA: seconds as a rule, a minute or two from a cold network disk."""
+
+HINT = "TRITON_INTERPRET=1 (stage 'interpreter') checks correctness on the CPU"
+
+
+def chosen_device(environment: Environment) -> Device | None:
+    """Return the device that torch calls cuda:0: the first visible one."""
+    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
+    return next((device for device in devices if device.visible), None)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the captured environment calls for; `cause`: why device tiers cannot run there."""
+
+    exit_code: int
+    sentence: str
+    cause: Cause | None = None
+
+
+def expectation(environment: Environment, minimum: str) -> Expectation:
+    """Derive the exit code from the captured environment alone."""
+    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
+    first = next((device for device in devices if device.visible), None)
+    if isinstance(environment.driver, Unavailable):
+        return Expectation(1, f"exit 1: {environment.driver.reason}", "no-driver")
+    if first is None:
+        hidden = f"; of {len(devices)} devices none is visible" if devices else ""
+        return Expectation(1, f"exit 1: the driver is here and there is no device for CUDA{hidden}", "no-device")
+    if isinstance(environment.torch_cuda, Unavailable):
+        return Expectation(1, f"exit 1: {first.name} is here, but {environment.torch_cuda.reason}", "no-device")
+    has = f"{first.name} is {first.compute_capability}, and {minimum} or newer is needed"
+    if not parse_capability(first.compute_capability) >= parse_capability(minimum):
+        return Expectation(1, f"exit 1: {has}", "capability")
+    return Expectation(0, f"exit 0: {has}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the command did. `exit_code` is negative for a signal; `late`: it was ended at the time limit."""
+
+    exit_code: int
+    output: str
+    errors: str
+    late: bool = False
+
+
+def message_of(answer: Answer) -> str:
+    """Return the sentence of an answer on one line: the last, since libraries may print before it."""
+    lines = (answer.output if answer.exit_code == 0 else answer.errors).strip().splitlines()
+    return one_line(lines[-1]) if lines else ""
+
+
+def breakdown(answer: Answer) -> Verdict | None:
+    """Return the failed verdict of a gate that gave no answer at all; None where it answered."""
+    if answer.late:
+        return Verdict(outcome="failed", cause="timeout", reason=f"the gate gave no answer within {LIMIT_S} s")
+    said = message_of(answer)
+    how = f"exit code {answer.exit_code}" if answer.exit_code >= 0 else f"signal {-answer.exit_code}"
+    if answer.exit_code in (0, 1) and "Traceback (most recent call last)" not in answer.errors and said:
+        return None
+    return Verdict(outcome="failed", cause="crash", reason=f"the gate ended with {how}: {said or 'it said nothing'}")
+
+
+def verdict_of(answer: Answer, expected: Expectation) -> Verdict:
+    """Return whether the gate itself did what it is for: a refusal that is called for is a pass."""
+    if broken := breakdown(answer):
+        return broken
+    if answer.exit_code != expected.exit_code:
+        reason = f"exit {answer.exit_code} where the captured environment calls for {expected.sentence}"
+        return Verdict(outcome="failed", cause="gate-disagrees", reason=reason)
+    return Verdict(outcome="passed", reason=f"the captured environment calls for {expected.sentence}")
+
+
+def protects(answer: Answer, expected: Expectation) -> Verdict:
+    """Return what follows for the tiers behind the gate."""
+    if broken := breakdown(answer):
+        return Verdict(outcome="untested", cause=broken.cause, reason=broken.reason)
+    if answer.exit_code == 0:
+        return Verdict(outcome="passed", reason=message_of(answer))
+    outcome: Outcome = "inapplicable" if expected.cause == "capability" else "untested"
+    return Verdict(outcome=outcome, cause=expected.cause or "no-device", reason=message_of(answer))
+
+
+def availability(gate: Gate, device: Device | None) -> Verdict:
+    """Say whether kernels may run: the gate is open and a device was captured."""
+    if gate.protects.outcome != "passed":
+        return gate.protects
+    if device is None:
+        reason = "the gate found a device that the captured environment does not have; capture it again"
+        return Verdict(outcome="untested", cause="gate-disagrees", reason=reason)
+    return Verdict(outcome="passed", reason=f"ran on {device.name}, compute capability {device.compute_capability}")
+
+
+def without_device(verdict: Verdict) -> Gpu:
+    return Gpu(availability=verdict, device=None, declaration=None, checks=[], contrasts=[], executions=[])
+
+
+def refusal(gate: Gate, gpu: Gpu) -> Verdict | None:
+    """Return why the earlier stages leave nothing to time, or None."""
+    if gate.protects.outcome != "passed":
+        return gate.protects
+    found = gpu.availability
+    if found.outcome == "failed":
+        return Verdict(outcome="untested", cause="upstream", reason=f"stage 'gpu' failed: {found.reason}")
+    return None if found.outcome == "passed" else found
+
+
+def bar(checks: Sequence[Check]) -> Verdict | None:
+    """Return why a variant with these checks on the device is not timed, or None. A wrong kernel has no speed."""
+    for check in checks:
+        if check.verdict.outcome in ("failed", "cantTell"):
+            reason = f"not timed: stage 'gpu' did not pass it on case '{check.case}': {check.verdict.reason}"
+            return Verdict(outcome="untested", cause="upstream", reason=reason)
+    if not checks:
+        return Verdict(outcome="untested", cause="upstream", reason="not timed: stage 'gpu' did not check it")
+    return None if any(check.verdict.outcome == "passed" for check in checks) else checks[0].verdict

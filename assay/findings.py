@@ -1,0 +1,83 @@
+"""What compiled code shows: whether it fits its target, and whether its instructions keep its precision's promise.
+
+Pure: from the figures that the compile stage read off the binaries.
+"""
+
+from collections.abc import Sequence
+
+from assay.diagnosis import NAMED_PRECISIONS
+from assay.instructions import matrix_instructions, matrix_names
+from assay.record import Binary, Build, Declaration, Finding, Verdict
+from assay.targets import capability_of
+
+TENSOR_CORE_CAPABILITY = (8, 0)
+"""The first compute capability whose tensor cores multiply tf32 and bf16 (CUDA C++ Programming Guide, appendix)."""
+
+TENSOR_MEMORY_COLUMNS = 512
+"""Columns of tensor memory on a multiprocessor of sm_100 (PTX ISA, tcgen05.alloc)."""
+
+_OPERANDS = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16"}
+"""What each precision puts into the tensor cores; ieee uses none."""
+
+
+def judge_fit(binaries: Sequence[Binary], target: str) -> Verdict:
+    """Compare shared and tensor memory with what one block may have on the target."""
+    for binary in binaries:
+        need, limit = binary.shared_bytes, binary.shared_limit_bytes
+        reason = f"{binary.function} needs {need} B of shared memory; a block on {target} has {limit} B"
+        if not need <= limit:
+            return Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
+        columns = binary.tensor_memory_columns
+        if not columns <= TENSOR_MEMORY_COLUMNS:
+            reason = f"{binary.function} needs {columns} columns of tensor memory; {target} has {TENSOR_MEMORY_COLUMNS}"
+            return Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
+    most = max(binary.shared_bytes for binary in binaries)
+    return Verdict(outcome="passed", reason=f"{most} of {binaries[0].shared_limit_bytes} B of shared memory")
+
+
+def _same_code(builds: Sequence[Build], others: Sequence[Build]) -> bool:
+    """Return whether the builds of two precisions are, configuration by configuration, the same binaries."""
+    digests = [[binary.cubin_sha256 for binary in build.binaries] for build in builds]
+    return bool(digests) and digests == [[binary.cubin_sha256 for binary in build.binaries] for build in others]
+
+
+def _statement(precision: str, target: str, builds: Sequence[Build], ieee: Sequence[Build]) -> tuple[bool, str]:
+    counts = [binary.instructions.ptx for build in builds for binary in build.binaries]
+    any_matrix = sum(matrix_instructions(count) for count in counts)
+    operand = _OPERANDS.get(precision)
+    if operand is None:
+        return any_matrix == 0, f"{precision} on {target} uses {any_matrix or 'no'} tensor-core instructions"
+    if capability_of(target) >= TENSOR_CORE_CAPABILITY:
+        fewest = min(matrix_instructions(count, operand) for count in counts)
+        kinds = sorted({name for count in counts for name in matrix_names(count, operand)})
+        said = f"takes the tensor cores ({', '.join(kinds)})" if fewest else "leaves the tensor cores unused"
+        return fewest > 0, f"{precision} on {target} {said}"
+    same = _same_code(builds, ieee)
+    said = "compiles to the same code as ieee" if same else f"uses {any_matrix or 'no'} tensor-core instructions"
+    return any_matrix == 0, f"{precision} on {target} {said}"
+
+
+def _finding(precision: str, target: str, builds: Sequence[Build], ieee: Sequence[Build]) -> Finding:
+    holds, statement = _statement(precision, target, builds, ieee)
+    verdict = Verdict(outcome="passed", reason="as the precision promises")
+    if not holds:
+        verdict = Verdict(outcome="failed", cause="instructions", reason=f"{statement}, which is not its promise")
+    return Finding(precision=precision, target=target, statement=statement, verdict=verdict)
+
+
+def findings(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:
+    """Say, from the instructions, which precisions use the tensor cores of each target.
+
+    Only for Triton's named precisions, since what another mode promises is not known here, and only from binaries that
+    fit: one that cannot be launched can be anything (Triton 3.7.1 leaves an empty function out of tensor memory).
+    """
+    precision_of = {variant.id: variant.precision for variant in declaration.variants}
+    made: dict[tuple[str, str], list[Build]] = {}
+    for build in builds:
+        if build.binaries and build.fits.outcome == "passed":
+            made.setdefault((build.target, precision_of[build.variant]), []).append(build)
+    return [
+        _finding(precision, target, group, made.get((target, "ieee"), []))
+        for (target, precision), group in made.items()
+        if precision in NAMED_PRECISIONS
+    ]

@@ -1,0 +1,167 @@
+"""The report as a page: what its templates show, arranged from records, and the pages rendered from it."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from assay import formats
+from assay.accuracy import Accuracy, build_accuracy
+from assay.binaries import Compilation, build_compilation
+from assay.charts import bars_as_text, dots_as_text
+from assay.evidence import Evidence, Records
+from assay.markdown import escape, fenced
+from assay.matrix import TARGET_TIERS, Gap, Matrix, build_matrix, find_gaps, mark
+from assay.outcomes import MARKS
+from assay.privacy import printable
+from assay.record import ARTIFACTS, Claims, Digest, Environment, StageName, Unavailable
+from assay.snippets import Snippet
+from assay.sources import PACKAGE
+from assay.stage import stage_of
+from assay.times import Times, build_times
+
+TEMPLATES = Path("reports")
+HTML, MARKDOWN = "report.html.j2", "report.md.j2"
+MAIN_DISTRIBUTIONS = ("torch", "triton", "numpy", "snakemake", "msgspec", "rfc8785", "jinja2", "nvidia-ml-py", "pyyaml")
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """The snippets of one kernel file, and the digest of the whole file."""
+
+    path: str
+    sha256: Digest
+    snippets: list[Snippet | Unavailable]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that the templates show. `first` and `last` are when the oldest and the newest record were begun."""
+
+    claims: Claims
+    claims_record: Evidence
+    first: str
+    last: str
+    matrix: Matrix
+    gaps: list[Gap]
+    titles: dict[str, str]
+    accuracy: list[Accuracy]
+    compilation: list[Compilation]
+    times: list[Times]
+    environment: Evidence | None
+    main_distributions: list[tuple[str, str]]
+    gate: Evidence | None
+    quoted: list[Quoted]
+    records: list[Evidence]
+    materials: list[tuple[str, Digest]]
+
+
+def arranged(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths of records kernel by kernel, in the order of the stages."""
+    stages = list(ARTIFACTS)
+    return sorted(set(paths), key=lambda path: (path.parent, stages.index(stage_of(path))))
+
+
+def by_kernel(records: Sequence[Evidence]) -> dict[str, Records]:
+    """Map each kernel to its records by stage."""
+    kernels: dict[str, dict[StageName, Evidence]] = {}
+    for record in records:
+        if record.artifact.kernel is not None:
+            kernels.setdefault(record.artifact.kernel, {})[record.artifact.stage] = record
+    return dict(kernels)
+
+
+def kernel_files(records: Sequence[Evidence]) -> list[Path]:
+    """Return the kernel files that the records were made from: materials with a kernel's name, outside the package."""
+    named = {
+        (f"{r.artifact.kernel}.py", Path(path)) for r in records if r.artifact.kernel for path in r.artifact.materials
+    }
+    return sorted({path for name, path in named if path.name == name and path.parent != PACKAGE})
+
+
+def title_of(records: Records) -> str:
+    """Return the title that the kernel declares, or nothing where it could not be loaded."""
+    results = [record.artifact.result for record in records.values()]
+    declared = [result.declaration for result in results if getattr(result, "declaration", None) is not None]
+    return declared[0].title if declared else ""
+
+
+def main_distributions(environment: Evidence | None) -> list[tuple[str, str]]:
+    """Return the distributions that decide results, with their versions, as far as they are installed."""
+    if environment is None:
+        return []
+    result: Environment = environment.artifact.result
+    installed = {name.lower(): version for name, version in result.distributions.items()}
+    return [(name, installed[name]) for name in MAIN_DISTRIBUTIONS if name in installed]
+
+
+def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quoted]) -> Page:
+    """Arrange all records for the templates."""
+    kernels = by_kernel(records)
+    shared = {record.artifact.stage: record for record in records if record.artifact.kernel is None}
+    started = sorted(record.artifact.run.started for record in (*records, claims))
+    result: Claims = claims.artifact.result
+    everything = [*records, claims]
+    return Page(
+        claims=result,
+        claims_record=claims,
+        first=started[0],
+        last=started[-1],
+        matrix=build_matrix(result.claims),
+        gaps=find_gaps(result.claims),
+        titles={name: title_of(of) for name, of in kernels.items()},
+        accuracy=[build_accuracy(name, of) for name, of in kernels.items()],
+        compilation=[build_compilation(name, of) for name, of in kernels.items() if "compile" in of],
+        times=[build_times(name, of["timing"]) for name, of in kernels.items() if "timing" in of],
+        environment=shared.get("environment"),
+        main_distributions=main_distributions(shared.get("environment")),
+        gate=shared.get("gate"),
+        quoted=quoted,
+        records=everything,
+        materials=sorted({pair for record in everything for pair in record.artifact.materials.items()}),
+    )
+
+
+def _for_html(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _for_markdown(value: Any) -> Markup:
+    # Marked as safe, so that Jinja does not escape for HTML what is already escaped for Markdown.
+    return value if isinstance(value, Markup) else Markup(escape(str(value)))  # noqa: S704
+
+
+def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    words = (formats.short, formats.numeral, formats.shown, formats.gibibytes, formats.watts, formats.megahertz)
+    environment.filters |= {word.__name__: word for word in words}
+    environment.filters |= {"command": shlex.join, "bars": bars_as_text, "dots": dots_as_text, "mark": mark}
+    environment.filters["fenced"] = lambda text, language="": Markup(fenced(text, language))  # noqa: S704
+    environment.filters["listed"] = lambda texts, between=", ": between.join(texts)
+    environment.tests["unavailable"] = lambda value: isinstance(value, Unavailable)
+    environment.globals |= {"MARKS": MARKS, "TARGET_TIERS": TARGET_TIERS}
+    return environment
+
+
+def render_by(templates: tuple[str, str], page: Any, folder: Path = TEMPLATES) -> tuple[bytes, bytes]:
+    """Return a page as HTML and as Markdown, by two templates in `folder`, which know it as `page`."""
+    html = _environment(folder, _for_html).get_template(templates[0]).render(page=page)
+    markdown = _environment(folder, _for_markdown).get_template(templates[1]).render(page=page)
+    return html.encode(), markdown.encode()
+
+
+def render(page: Page, folder: Path = TEMPLATES) -> tuple[bytes, bytes]:
+    """Return the page as HTML and as Markdown, by the templates in `folder`. The same records give the same bytes."""
+    return render_by((HTML, MARKDOWN), page, folder)

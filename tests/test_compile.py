@@ -1,0 +1,104 @@
+"""The compile stage, run for real on small kernel files for two targets: every build is a result, and repeatable."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from records import ROOT, environment
+from trials import DOUBLE, changed, written
+
+from assay.artifact import canonical, open_session, read
+from assay.compile import main
+
+VARIANTS = """variants=[
+        Variant("ieee", "good"),
+        Variant("tf32", "good"),
+        Variant("ieee", "newer", capability=(9, 0)),
+        Variant("ieee", "idle"),
+        Variant("ieee", "raises"),
+        Variant("bf16x9", "refused"),
+        Variant("bf16x6", "refused"),
+    ]"""
+LAUNCH = """x, y = inputs["x"], outputs["y"]
+    if variant.configuration == "idle":
+        return
+    if variant.configuration == "raises":
+        raise ValueError("no")
+    if variant.configuration == "refused":
+        raise AssertionError(f"input_precision must be one of ('tf32', 'ieee'). Got {variant.precision}")
+"""
+VARIED = changed(
+    DOUBLE,
+    ('"double"', '"varied"'),
+    ('variants=[Variant("f32", "block64")]', VARIANTS),
+    ('x, y = inputs["x"], outputs["y"]\n', LAUNCH),
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return a function that runs the stage on a kernel file in a folder laid out like the project."""
+    (tmp_path / "assay").symlink_to(ROOT / "assay")
+    monkeypatch.chdir(tmp_path)
+    open_session("environment", None, [], []).write(Path("results/environment.json"), environment(None))
+
+    def stage(name: str, text: str, targets: str, workers: int = 1) -> Any:
+        kernel = written(Path(), name, text)
+        settings = f'{{"compile":{{"limit_s":60.0,"workers":{workers}}},"targets":[{targets}]}}'
+        assert main(["--kernel", str(kernel), "--settings", settings]) == 0
+        return read(Path("results") / name / "compile.json", "compile")
+
+    return stage
+
+
+UPSTREAM = ("untested", "upstream")
+BOTH = {
+    "ieee/good": (("passed", None), ("passed", None)),
+    "tf32/good": (("passed", None), ("passed", None)),
+    "ieee/newer": (("passed", None), ("passed", None)),
+    "ieee/idle": (("failed", "declaration"), UPSTREAM),
+    "ieee/raises": (("failed", "exception"), UPSTREAM),
+    "bf16x9/refused": (("failed", "exception"), UPSTREAM),
+    "bf16x6/refused": (("inapplicable", "unsupported-precision"), ("inapplicable", "unsupported-precision")),
+}
+TOO_OLD = (("inapplicable", "capability"), ("inapplicable", "capability"))
+
+
+def test_every_variant_has_one_build_a_target_and_twice_gives_the_same(
+    run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = run("varied", VARIED, '"sm_90","sm_75"', 1), run("varied", VARIED, '"sm_90","sm_75"', 2)
+    result = one.result
+    assert canonical(result) == canonical(two.result)
+    found = {
+        (b.target, b.variant): ((b.compiled.outcome, b.compiled.cause), (b.fits.outcome, b.fits.cause))
+        for b in result.builds
+    }
+    assert list(found) == [(target, variant) for target in ("sm_90", "sm_75") for variant in BOTH]
+    assert len(found) == len(result.builds)
+    assert {variant: verdicts for (target, variant), verdicts in found.items() if target == "sm_90"} == BOTH
+    assert {variant: verdicts for (target, variant), verdicts in found.items() if target == "sm_75"} == {
+        **BOTH,
+        "ieee/newer": TOO_OLD,
+    }
+    assert {b.case for b in result.builds} == {"ragged"}
+    assert capsys.readouterr().err.endswith("compile varied: 5 of 14 compiled\n")
+
+
+def test_a_precision_that_breaks_its_promise_is_found_out(run: Callable[..., Any]) -> None:
+    # It doubles a vector: nothing for a tensor core to do.
+    text = changed(DOUBLE, ('Variant("f32", "block64")', 'Variant("ieee", "a"), Variant("tf32", "a")'))
+    result = run("double", text, '"sm_75","sm_90"').result
+    assert [(f.target, f.precision, f.verdict.outcome, f.statement) for f in result.findings] == [
+        ("sm_75", "ieee", "passed", "ieee on sm_75 uses no tensor-core instructions"),
+        ("sm_75", "tf32", "passed", "tf32 on sm_75 compiles to the same code as ieee"),
+        ("sm_90", "ieee", "passed", "ieee on sm_90 uses no tensor-core instructions"),
+        ("sm_90", "tf32", "failed", "tf32 on sm_90 leaves the tensor cores unused"),
+    ]
+
+
+def test_a_file_that_does_not_load_has_no_builds(run: Callable[..., Any]) -> None:
+    result = run("broken", "KERNEL = 7", '"sm_90"').result
+    assert (result.loading.outcome, result.loading.cause) == ("failed", "declaration")
+    assert (result.declaration, result.builds, result.findings) == (None, [], [])

@@ -1,0 +1,161 @@
+"""Trying every variant on every case in children: the order, the faults, and what is not asked at all."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from records import MATMUL, PASSED, ROOT, comparison, replaced
+
+from assay.child import Child
+from assay.correctness import (
+    Place,
+    Subject,
+    Terms,
+    describe,
+    summary,
+    try_all,
+    worker,
+)
+from assay.record import Check, Declaration, Verdict
+
+DECLARATION = MATMUL.declaration()
+LIMIT_S = 120.0
+"""Never reached."""
+
+
+SCRIPT = """
+import json, os, sys
+from assay.child import serve
+script = json.loads(sys.argv[1])
+
+def handler(request):
+    if request["do"] == "describe":
+        return script["describe"]
+    answer = script["try"].get(request["variant"])
+    if answer is None:
+        os.abort()
+    if isinstance(answer, str):
+        raise AssertionError(answer)
+    return {**answer, "check": {**answer["check"], "variant": request["variant"], "case": request["case"]}}
+
+serve(handler)
+"""
+
+
+def tree(record: Any) -> Any:
+    return msgspec.to_builtins(record)
+
+
+CHECK = Check(variant="", case="", seeds=[1], verdict=PASSED, comparisons=[comparison()])
+GOOD = {"check": tree(CHECK), "cubins": ["a" * 64]}
+DESCRIBED = {"declaration": tree(DECLARATION), "tiers": {"interpreter": list(MATMUL.cases), "gpu": ["only-this"]}}
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Child]]:
+    """Return a function that makes a real child which answers from a script."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    made: list[Child] = []
+
+    def make(**script: Any) -> Child:
+        text = json.dumps({"describe": DESCRIBED, "try": {v.id: GOOD for v in DECLARATION.variants}} | script)
+        child = Child([sys.executable, "-c", SCRIPT, text], dict(os.environ), tmp_path / f"{len(made)}.log")
+        made.append(child.__enter__())
+        return child
+
+    yield make
+    for child in made:
+        child.stop()
+
+
+def subject() -> Subject:
+    return Subject(PASSED, DECLARATION, tuple(MATMUL.cases))
+
+
+def test_what_a_kernel_declares_is_asked_of_the_child(scripted: Callable[..., Child]) -> None:
+    loaded = Verdict(outcome="passed", reason="the kernel file was imported and declares a kernel")
+    assert describe(scripted(), "interpreter", LIMIT_S) == Subject(loaded, DECLARATION, tuple(MATMUL.cases))
+    assert describe(scripted(), "gpu", LIMIT_S).cases == ("only-this",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"tiers": {}}, r"the answer to 'describe': \$: Object missing required field `declaration`"),
+        (
+            {**DESCRIBED, "declaration": {**DESCRIBED["declaration"], "title": 5}},
+            r"\$\.declaration\.title: Expected `str`",
+        ),
+        ({**DESCRIBED, "tiers": {"interpreter": [7]}}, r"\$\.tiers\[\.\.\.\]\[0\]: Expected `str`, got `int`"),
+    ],
+)
+def test_a_declaration_of_wrong_types_is_the_kernels_fault(
+    scripted: Callable[..., Child], answer: Any, reason: str
+) -> None:
+    found = describe(scripted(describe=answer), "interpreter", LIMIT_S)
+    assert (found.declaration, found.cases) == (None, ())
+    assert (found.loading.outcome, found.loading.cause) == ("failed", "declaration")
+    assert re.search(reason, found.loading.reason)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_every_variant_is_tried_on_every_case_in_order_and_a_fault_costs_one_trial(
+    scripted: Callable[..., Child], count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crashing, refused, wrong = "ieee/128x64x64", "tf32/64x64x32", "tf32/128x64x64"
+    script = {v.id: GOOD for v in DECLARATION.variants} | {
+        crashing: None,
+        refused: "input_precision must be one of ('ieee',). Got tf32",
+        wrong: {**GOOD, "cubins": ["not a digest"]},
+    }
+    tried = try_all([scripted(**{"try": script}) for _ in range(count)], subject(), Terms([1], 60), "gpu matmul")
+    assert [(t.check.case, t.check.variant) for t in tried] == [
+        (case, v.id) for case in MATMUL.cases for v in DECLARATION.variants
+    ]
+    causes = {t.check.variant: (t.check.verdict.outcome, t.check.verdict.cause) for t in tried}
+    assert causes == {
+        "ieee/64x64x32": ("passed", None),
+        crashing: ("failed", "crash"),
+        refused: ("inapplicable", "unsupported-precision"),
+        wrong: ("failed", "declaration"),
+    }
+    assert [t.cubins for t in tried if t.check.variant == "ieee/64x64x32"] == [["a" * 64]] * 2
+    assert capsys.readouterr().err.endswith("gpu matmul: 4 failed, 2 inapplicable, 2 passed\n")
+
+
+def test_a_variant_that_needs_a_newer_device_is_not_asked(scripted: Callable[..., Child]) -> None:
+    needy = replaced(DECLARATION.variants[0], id="bf16x3/a", minimum_capability="8.0")
+    declared: Declaration = replaced(DECLARATION, variants=[needy])
+    terms = Terms([1], 60, Place("Tesla T4", (7, 5)))
+    # The script knows no such variant: had it been asked, the child would have crashed.
+    tried = try_all([scripted()], Subject(PASSED, declared, ("one",)), terms, "gpu matmul")
+    assert [t.check.verdict for t in tried] == [
+        Verdict(outcome="inapplicable", cause="capability", reason="Tesla T4 is 7.5; 8.0 or newer is needed")
+    ]
+    newer = Terms([1], 60, Place("NVIDIA A100", (8, 0)))
+    tried = try_all([scripted()], Subject(PASSED, declared, ("one",)), newer, "gpu matmul")
+    assert tried[0].check.verdict.cause == "crash"
+
+
+def test_a_kernel_that_was_not_loaded_is_not_tried(
+    scripted: Callable[..., Child], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = Verdict(outcome="failed", cause="import-error", reason="SyntaxError: no")
+    assert try_all([scripted()], Subject(broken), Terms([1], 60), "gpu matmul") == []
+    assert capsys.readouterr().err == "gpu matmul: SyntaxError: no\n"
+    assert summary([]) == "nothing to try"
+
+
+def test_the_worker_is_the_module_that_serves_trials(tmp_path: Path) -> None:
+    # A kernel file that is not there is a fault of loading, found by the real child.
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with worker(tmp_path / "absent.py", "cpu", environ, tmp_path / "log", LIMIT_S) as child:
+        found = describe(child, "interpreter", LIMIT_S)
+    assert (found.loading.outcome, found.loading.cause) == ("failed", "import-error")
+    assert "FileNotFoundError" in found.loading.reason

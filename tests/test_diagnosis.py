@@ -1,0 +1,76 @@
+"""What a fault means: the question does not apply, or the kernel failed, and how."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.child import Fault
+from assay.diagnosis import NAMED_PRECISIONS, diagnose, diagnose_loading
+from assay.record import Cause, Outcome
+
+REFUSED_PRECISION = "AssertionError: input_precision must be one of ('tf32', 'tf32x3', 'ieee'). Got bf16x6"
+ALLOWED = (
+    "CompilationError: at 5:4: input_precision must be one of ('ieee', 'bf16x3'); tf32 is only supported on gfx942"
+)
+
+FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
+    (Fault("exception", "out of resource: shared memory", "OutOfResources"), "tf32", "inapplicable", "does-not-fit"),
+    (Fault("exception", REFUSED_PRECISION, "AssertionError"), "bf16x6", "inapplicable", "unsupported-precision"),
+    (Fault("exception", ALLOWED, "CompilationError"), "tf32", "inapplicable", "unsupported-precision"),
+    (Fault("exception", REFUSED_PRECISION, "AssertionError"), "quadruple", "failed", "exception"),
+    (Fault("exception", "input_precision must be one of (...)", "ValueError"), "bf16x3", "failed", "exception"),
+    (
+        Fault("exception", "type fp8e4nv not supported in this architecture", "CompilationError"),
+        "fp8",
+        "inapplicable",
+        "unsupported-dtype",
+    ),
+    (
+        Fault("exception", "Unsupported conversion from fp8 to f32", "RuntimeError"),
+        "f32",
+        "inapplicable",
+        "unsupported-dtype",
+    ),
+    (Fault("exception", "at 3:4: x is not defined", "CompilationError"), "tf32", "failed", "compile-error"),
+    (Fault("exception", "BLOCK must be even", "CompileTimeAssertionFailure"), "f32", "failed", "compile-error"),
+    (Fault("exception", "PTXAS error: ...", "PTXASError"), "f32", "failed", "compile-error"),
+    (Fault("exception", "ValueError: no", "ValueError"), "f32", "failed", "exception"),
+    (Fault("declaration", "the answer to 'try': $.check: ..."), "f32", "failed", "declaration"),
+    (Fault("timeout", "no answer within the limit of 1 s"), "f32", "failed", "timeout"),
+    (Fault("crash", "the process was killed by SIGSEGV"), "f32", "failed", "crash"),
+]
+
+
+@pytest.mark.parametrize(("fault", "precision", "outcome", "cause"), FAULTS)
+def test_a_variants_fault(fault: Fault, precision: str, outcome: Outcome, cause: Cause) -> None:
+    verdict = diagnose(fault, precision)
+    assert (verdict.outcome, verdict.cause, verdict.reason) == (outcome, cause, fault.reason)
+
+
+LOADING: list[tuple[Fault, Cause]] = [
+    (Fault("exception", "SyntaxError: ...", "SyntaxError"), "import-error"),
+    (Fault("exception", "no module", "ModuleNotFoundError"), "import-error"),
+    (Fault("exception", "no KERNEL", "KernelError"), "declaration"),
+    (Fault("declaration", "the answer to 'describe': ..."), "declaration"),
+    (Fault("timeout", "no answer"), "timeout"),
+    (Fault("crash", "killed"), "crash"),
+]
+
+
+@pytest.mark.parametrize(("fault", "cause"), LOADING)
+def test_a_fault_of_loading(fault: Fault, cause: Cause) -> None:
+    verdict = diagnose_loading(fault)
+    assert (verdict.outcome, verdict.cause, verdict.reason) == ("failed", cause, fault.reason)
+
+
+@given(
+    st.builds(Fault, st.sampled_from(["exception", "timeout", "crash"]), st.text(), st.text()),
+    st.sampled_from(NAMED_PRECISIONS) | st.text(),
+)
+def test_no_fault_is_ever_a_pass_and_each_has_a_cause(fault: Fault, precision: str) -> None:
+    for verdict in (diagnose(fault, precision), diagnose_loading(fault)):
+        assert verdict.outcome in ("failed", "inapplicable")
+        assert verdict.cause in get_args(Cause)
+        assert verdict.reason == fault.reason

@@ -1,0 +1,125 @@
+"""What compiled code shows: whether it fits, and whether its instructions keep the precision's promise."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import MATMUL, PASSED, build, replaced
+
+from assay.findings import TENSOR_MEMORY_COLUMNS, findings, judge_fit
+from assay.record import Build, Declaration, DeclaredVariant, Finding, Instructions, Outcome, Verdict
+
+SIMPLE = build(MATMUL.variants[0], "sm_90", "one").binaries[0]
+UNFIT = Verdict(outcome="inapplicable", cause="does-not-fit", reason="too large")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300000), st.integers(0, 1024)), min_size=1, max_size=4), st.integers(1, 300000)
+)
+def test_it_fits_exactly_where_every_function_does(needs: list[tuple[int, int]], limit: int) -> None:
+    binaries = [
+        replaced(SIMPLE, shared_bytes=shared, shared_limit_bytes=limit, tensor_memory_columns=columns)
+        for shared, columns in needs
+    ]
+    verdict = judge_fit(binaries, "sm_90")
+    fits = all(shared <= limit and columns <= TENSOR_MEMORY_COLUMNS for shared, columns in needs)
+    assert verdict.outcome == ("passed" if fits else "inapplicable")
+    assert verdict.cause == (None if fits else "does-not-fit")
+
+
+def test_why_it_does_not_fit_is_said_with_both_figures() -> None:
+    large = replaced(SIMPLE, shared_bytes=147456, shared_limit_bytes=101376)
+    assert judge_fit([SIMPLE, large], "sm_86").reason == (
+        "kernel needs 147456 B of shared memory; a block on sm_86 has 101376 B"
+    )
+    wide = replaced(SIMPLE, tensor_memory_columns=1024)
+    assert judge_fit([wide], "sm_100").reason == "kernel needs 1024 columns of tensor memory; sm_100 has 512"
+
+
+def made(precision: str, target: str, *counts: dict[str, int], digest: str = "", fits: Verdict = PASSED) -> list[Build]:
+    """Return one build a configuration, each with the given PTX counts."""
+    found = []
+    for number, ptx in enumerate(counts):
+        binary = replaced(
+            SIMPLE,
+            instructions=Instructions(ptx=ptx, sass={}),
+            cubin_sha256=(digest or precision).encode().hex().ljust(64, "0"),
+        )
+        found.append(
+            Build(
+                variant=f"{precision}/{number}",
+                target=target,
+                case="one",
+                compiled=PASSED,
+                fits=fits,
+                binaries=[binary],
+            )
+        )
+    return found
+
+
+def declared(builds: Sequence[Build]) -> Declaration:
+    variants = [
+        DeclaredVariant(
+            id=name, precision=name.split("/")[0], configuration=name.split("/")[1], minimum_capability=None
+        )
+        for name in dict.fromkeys(build.variant for build in builds)
+    ]
+    found: Declaration = replaced(MATMUL.declaration(), variants=variants)
+    return found
+
+
+FMA = {"fma.f32": 1024}
+KEPT: list[tuple[str, str, list[dict[str, int]], Outcome, str]] = [
+    ("ieee", "sm_90", [FMA], "passed", "ieee on sm_90 uses no tensor-core instructions"),
+    ("ieee", "sm_100", [FMA, {"tcgen05.tf32": 4}], "failed", "ieee on sm_100 uses 4 tensor-core instructions"),
+    ("tf32", "sm_80", [{"mma.tf32": 8}], "passed", "tf32 on sm_80 takes the tensor cores (mma.tf32)"),
+    (
+        "tf32",
+        "sm_90",
+        [{"wgmma.tf32": 8}, {"mma.tf32": 2}],
+        "passed",
+        "tf32 on sm_90 takes the tensor cores (mma.tf32, wgmma.tf32)",
+    ),
+    ("tf32", "sm_90", [{"wgmma.tf32": 8}, FMA], "failed", "tf32 on sm_90 leaves the tensor cores unused"),
+    ("tf32", "sm_90", [{"wgmma.bf16": 8}], "failed", "tf32 on sm_90 leaves the tensor cores unused"),
+    ("tf32x3", "sm_90", [{"wgmma.tf32": 24}], "passed", "tf32x3 on sm_90 takes the tensor cores (wgmma.tf32)"),
+    ("bf16x6", "sm_100", [{"tcgen05.f16": 24}], "passed", "bf16x6 on sm_100 takes the tensor cores (tcgen05.f16)"),
+    ("bf16x3", "sm_90", [{"wgmma.f16": 24}], "failed", "bf16x3 on sm_90 leaves the tensor cores unused"),
+    ("tf32", "sm_75", [FMA], "passed", "tf32 on sm_75 uses no tensor-core instructions"),
+    ("tf32", "sm_75", [{"mma.f16": 2}], "failed", "tf32 on sm_75 uses 2 tensor-core instructions"),
+]
+
+
+@pytest.mark.parametrize(("precision", "target", "counts", "outcome", "statement"), KEPT)
+def test_a_precision_and_its_instructions(
+    precision: str, target: str, counts: list[dict[str, int]], outcome: Outcome, statement: str
+) -> None:
+    builds = made(precision, target, *counts)
+    (finding,) = findings(declared(builds), builds)
+    assert (finding.precision, finding.target) == (precision, target)
+    assert finding.statement == statement
+    assert finding.verdict.outcome == outcome
+    assert finding.verdict.cause == (None if outcome == "passed" else "instructions")
+
+
+def found(builds: list[Build]) -> dict[str, Finding]:
+    return {finding.precision: finding for finding in findings(declared(builds), builds)}
+
+
+def test_below_8_0_the_same_binaries_are_said_to_be_the_same_code() -> None:
+    ieee = made("ieee", "sm_75", FMA, FMA, digest="same")
+    same = found([*ieee, *made("tf32", "sm_75", FMA, FMA, digest="same")])
+    assert same["tf32"].statement == "tf32 on sm_75 compiles to the same code as ieee"
+    other = found([*ieee, *made("tf32", "sm_75", FMA, FMA, digest="other")])
+    assert other["tf32"].statement == "tf32 on sm_75 uses no tensor-core instructions"
+
+
+def test_what_does_not_fit_or_has_no_binary_shows_nothing() -> None:
+    empty = replaced(made("tf32", "sm_90", FMA)[0], binaries=[])
+    assert found([*made("ieee", "sm_90", {}, fits=UNFIT), empty]) == {}
+
+
+def test_nothing_is_said_of_a_precision_whose_promise_is_not_known() -> None:
+    assert found([*made("f32", "sm_90", FMA), *made("ieee", "sm_90", FMA)]).keys() == {"ieee"}

@@ -1,0 +1,102 @@
+"""The command line: a refusal is one sentence on standard error, exit 2, and never a traceback."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from records import ROOT
+
+from assay.__main__ import COMMANDS, main, usage
+
+
+def assay(*arguments: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "assay", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_without_a_command_it_lists_them_all() -> None:
+    done = assay()
+    assert done.returncode == 2
+    assert done.stdout == f"{usage()}\n"
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+def test_help_is_no_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out == f"{usage()}\n"
+
+
+@pytest.mark.parametrize("command", ["tming", "", "..", "record", "os", "-x"])
+def test_a_command_that_does_not_exist_is_refused_with_those_that_do(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command]) == 2
+    assert capsys.readouterr() == ("", f"assay: expected one of {', '.join(COMMANDS)}, found {command!r}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_a_module_with_a_main(command: str) -> None:
+    assert callable(importlib.import_module(f"assay.{command}").main)
+
+
+REFUSED = [
+    (
+        ["interpreter", "--kernel", "kernels/absent.py"],
+        "assay interpreter: --kernel: expected a kernel file such as kernels/matmul.py, found no file kernels/absent",
+    ),
+    (
+        [
+            "gpu",
+            "--kernel",
+            "kernels/softmax.py",
+            "--gate",
+            "absent.json",
+            "--compile",
+            "x",
+            "--environment",
+            "config.yaml",
+        ],
+        "assay gpu: absent.json: cannot be read (No such file or directory)",
+    ),
+    (
+        ["compile", "--kernel", "kernels/softmax.py", "--settings", '{"targets":["sm_91"]}'],
+        "assay compile: --settings: $.targets[0]: found 'sm_91'; allowed: ",
+    ),
+    (["claims", "--record", "README.md"], "assay claims: --record: expected a file named after its stage"),
+    (["check", "--claims", "config.yaml"], "assay check: config.yaml: $: not JSON in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED, ids=[arguments[0] for arguments, _ in REFUSED])
+def test_a_refusal_is_one_sentence(arguments: list[str], said: str) -> None:
+    done = assay(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_in_another_folder_it_says_where_to_run(tmp_path: Path) -> None:
+    done = assay("environment", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "assay environment: assay: expected Assay's package in this folder; run in the folder of the Snakefile\n"
+    )
+
+
+def test_cards_are_numbered_as_nvml_does_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    assert main(["check", "--claims", "config.yaml"]) == 2
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    assert main(["check", "--claims", "config.yaml"]) == 2
+    assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
