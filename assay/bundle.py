@@ -20,10 +20,11 @@ from assay.artifact import exclusive, open_session, sha256_bytes, write_bytes
 from assay.bag import MANIFEST, make_bag
 from assay.errors import AssayError, RecordError, UsageError
 from assay.evidence import Evidence, check, check_report, load
+from assay.naming import bag_info, bundle_name, device_of
 from assay.opening import RESULTS, open_bundle, open_bytes, record_stage
 from assay.page import arranged
 from assay.privacy import one_line, scrub
-from assay.record import Artifact, Bundle, Claims, Digest, Environment, Overall, Unavailable, Verdict
+from assay.record import Artifact, Bundle, Claims, Verdict
 from assay.sources import workflow_files
 from assay.stage import Job, job_of, parser, stage_of
 from assay.ustar import ArchiveError, check_names, pack, unpack
@@ -31,7 +32,6 @@ from assay.ustar import ArchiveError, check_names, pack, unpack
 LICENCE = Path("LICENSE")
 """Goes wherever the sources go, as it asks to."""
 LARGEST_LOG_BYTES = 2**20
-LONGEST_SLUG = 40
 
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 
@@ -119,22 +119,6 @@ def check_files(files: Mapping[str, bytes]) -> None:
             raise RecordError(f"{name}: expected nothing secret in what is packed, found a private key; take it away")
 
 
-def device_of(environment: Environment) -> str:
-    """Return the name of the device that kernels run on, or `no-gpu`."""
-    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
-    return next((device.name for device in devices if device.visible), "no-gpu")
-
-
-def _slug(text: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return words[:LONGEST_SLUG].strip("-") or "unnamed"
-
-
-def bundle_name(status: Overall, device: str, day: str, manifest: Digest) -> str:
-    """Return the name of a bundle, in [a-z0-9-]. `manifest` is the sha256 of its payload manifest, `day` YYYY-MM-DD."""
-    return f"assay-{_slug(status)}-{_slug(device)}-{day}-{manifest[:12]}"
-
-
 def assemble(files: Mapping[str, bytes], records: Mapping[str, Artifact[Any]]) -> dict[str, bytes]:
     """Return the members of the archive: a bag of these files, their schemas and their description.
 
@@ -145,9 +129,7 @@ def assemble(files: Mapping[str, bytes], records: Mapping[str, Artifact[Any]]) -
     day = of["claims"].run.started[:10]
     payload = {**files, **{f"{schemas.FOLDER}/{name}": data for name, data in schemas.schema_files().items()}}
     payload[crate.METADATA] = crate.describe(payload, records)
-    # The date of the claims and not of today: the same results give the same bytes.
-    info = {"Bagging-Date": day, "External-Description": one_line(claims.status.sentence, limit=2000)}
-    bag = make_bag(payload, info)
+    bag = make_bag(payload, bag_info(claims.status, day))
     name = bundle_name(claims.status.overall, device_of(of["environment"].result), day, sha256_bytes(bag[MANIFEST]))
     return {f"{name}/{path}": data for path, data in bag.items()}
 

@@ -1,7 +1,6 @@
 """Command `compare`: shows what changed from one bundle to another, and exits with 1 where something got worse."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,10 +10,11 @@ from assay.artifact import canonical
 from assay.differences import ClaimChange, Differences, ErrorChange, FieldChange, Side, find_differences
 from assay.errors import UsageError
 from assay.formats import listing, milliseconds, scientific
-from assay.opening import Opened, UnreadableError, UnsoundError, open_bundle
+from assay.opening import Opened, UnreadableError, UnsoundError
 from assay.privacy import one_line
 from assay.ratios import METHOD, Ratio, TimeChange, interval_text
 from assay.record import Unavailable
+from assay.soundness import open_sound
 
 MARGIN = 0.02
 """Medians of a 0.05 ms kernel, taken by six processes in turn on an idle H200, lay within 1.4 % of one another."""
@@ -103,7 +103,7 @@ def text(found: Differences) -> str:
 def read_sound(path: Path) -> Opened:
     """Open a bundle; UnreadableError where it is not sound, because an exit with 1 says that something got worse."""
     try:
-        return open_bundle(path)
+        return open_sound(path)
     except UnsoundError as error:
         raise UnreadableError(f"{error}; only sound bundles are compared") from None
 
@@ -117,6 +117,12 @@ def read_margin(given: str) -> float:
     if not 0 <= margin <= 1:
         raise UsageError(f"--margin: expected a percentage from 0 to 100, found {one_line(given)}")
     return margin
+
+
+def show(found: Differences, as_json: bool) -> int:
+    """Print the differences, and return the exit code that they call for."""
+    print(canonical(found).decode() if as_json else text(found))
+    return 1 if found.worse else 0
 
 
 def main(argv: Sequence[str]) -> int:
@@ -136,9 +142,4 @@ def main(argv: Sequence[str]) -> int:
     options.add_argument("--json", action="store_true", help="print every difference as one line of JSON")
     chosen = options.parse_args(argv)
     margin = read_margin(chosen.margin)
-    found = find_differences(read_sound(chosen.a), read_sound(chosen.b), margin)
-    if chosen.json:
-        sys.stdout.write(canonical(found).decode() + "\n")
-    else:
-        print(text(found))
-    return 1 if found.worse else 0
+    return show(find_differences(read_sound(chosen.a), read_sound(chosen.b), margin), chosen.json)

@@ -2,6 +2,7 @@
 
 import torch
 
+from assay.judgement import normalised
 from assay.record import Comparison, Worst, number
 
 
@@ -43,7 +44,7 @@ def compare(name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tenso
         past_bound=int((~(error <= limits)).sum()),
         largest_error=number(largest),
         largest_reference=number(reference),
-        normalised_error=number(largest / reference if reference else largest),
+        normalised_error=normalised(largest, reference),
         bound=words,
         worst=Worst(
             index=at,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from assay.child import Child, Fault, Opening, ask, compiling_environment
 from assay.correctness import DESCRIBE, Described
 from assay.diagnosis import diagnose, diagnose_loading
-from assay.findings import findings, judge_fit
+from assay.findings import built, findings, outdated, unbuilt
 from assay.pool import Pool, worker_count
 from assay.progress import Progress
 from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant, Record, Verdict
 from assay.stage import Job, run
-from assay.targets import capability_of, too_old
+from assay.targets import capability_of
 
 WORKER = "assay.codegen"
 
@@ -39,30 +39,16 @@ class Wanted:
         return f"{self.target} {self.variant.id}"
 
 
-def _without_binary(wanted: Wanted, case: str, compiled: Verdict) -> Build:
-    fits = compiled
-    if compiled.outcome != "inapplicable":
-        fits = Verdict(outcome="untested", cause="upstream", reason="there is no binary to fit")
-    variant, target = wanted.variant.id, wanted.target
-    return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=[])
-
-
 def _build(child: Child, wanted: Wanted, case: str, limit_s: float) -> Build:
     variant, target = wanted.variant.id, wanted.target
-    old = too_old(target, capability_of(target), wanted.variant.minimum_capability)
+    old = outdated(wanted.variant, target)
     if old is not None:
-        return _without_binary(wanted, case, Verdict(outcome="inapplicable", cause="capability", reason=old))
+        return unbuilt(variant, target, case, old)
     request = {"do": "build", "variant": variant, "target": target, "case": case}
     answer = ask(child, request, Built, limit_s)
     if isinstance(answer, Fault):
-        return _without_binary(wanted, case, diagnose(answer, wanted.variant.precision))
-    binaries = answer.binaries
-    if not binaries:
-        nothing = Verdict(outcome="failed", cause="declaration", reason="the launch starts no Triton kernel")
-        return _without_binary(wanted, case, nothing)
-    compiled = Verdict(outcome="passed", reason=f"compiled, {len(binaries)} device function(s)")
-    fits = judge_fit(binaries, target)
-    return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=binaries)
+        return unbuilt(variant, target, case, diagnose(answer, wanted.variant.precision))
+    return built(variant, target, case, answer.binaries)
 
 
 def _child(job: Job, cache: str, number: int) -> Child:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from assay.diagnosis import NAMED_PRECISIONS
 from assay.instructions import matrix_instructions, matrix_names
-from assay.record import Binary, Build, Declaration, Finding, Verdict
-from assay.targets import capability_of
+from assay.record import Binary, Build, Declaration, DeclaredVariant, Finding, Verdict
+from assay.targets import capability_of, too_old
 
 TENSOR_CORE_CAPABILITY = (8, 0)
 """The first compute capability whose tensor cores multiply tf32 and bf16 (CUDA C++ Programming Guide, appendix)."""
@@ -33,6 +33,30 @@ def judge_fit(binaries: Sequence[Binary], target: str) -> Verdict:
             return Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
     most = max(binary.shared_bytes for binary in binaries)
     return Verdict(outcome="passed", reason=f"{most} of {binaries[0].shared_limit_bytes} B of shared memory")
+
+
+def built(variant: str, target: str, case: str, binaries: list[Binary]) -> Build:
+    """Return the build of a launch that was compiled to these binaries; one to none at all has failed."""
+    if not binaries:
+        nothing = Verdict(outcome="failed", cause="declaration", reason="the launch starts no Triton kernel")
+        return unbuilt(variant, target, case, nothing)
+    compiled = Verdict(outcome="passed", reason=f"compiled, {len(binaries)} device function(s)")
+    fits = judge_fit(binaries, target)
+    return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=binaries)
+
+
+def unbuilt(variant: str, target: str, case: str, compiled: Verdict) -> Build:
+    """Return the build of a launch that was not compiled, with the reason."""
+    fits = compiled
+    if compiled.outcome != "inapplicable":
+        fits = Verdict(outcome="untested", cause="upstream", reason="there is no binary to fit")
+    return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=[])
+
+
+def outdated(variant: DeclaredVariant, target: str) -> Verdict | None:
+    """Return why a target is too old for a variant, or None."""
+    old = too_old(target, capability_of(target), variant.minimum_capability)
+    return None if old is None else Verdict(outcome="inapplicable", cause="capability", reason=old)
 
 
 def _same_code(builds: Sequence[Build], others: Sequence[Build]) -> bool:

@@ -12,6 +12,7 @@ from assay.record import (
     Contrast,
     Declaration,
     NonFinite,
+    Number,
     Unavailable,
     Verdict,
     as_float,
@@ -20,6 +21,11 @@ from assay.record import (
 
 SMALLEST_ERROR = 1e-30
 """Stands for an error of exactly 0 when a ratio is taken."""
+
+
+def normalised(error: float, reference: float) -> Number:
+    """Return an error over the largest reference, and itself where that is 0."""
+    return number(error / reference if reference else error)
 
 
 def judge(comparison: Comparison) -> Verdict:

@@ -13,22 +13,16 @@ from assay.artifact import canonical, sha256_file, write_bytes
 from assay.config import KERNEL_NAME
 from assay.errors import AssayError, UsageError
 from assay.merged_page import TEMPLATE_NAMES, render
-from assay.merging import contribution, merge, sources_of
-from assay.opening import Opened, UnreadableError, open_bundle
+from assay.merging import merge, sources_of
+from assay.opening import Opened, UnreadableError
 from assay.page import TEMPLATES
 from assay.privacy import one_line
 from assay.record import Digest, Merged
+from assay.soundness import open_sound
 
 
 def _say(words: str) -> None:
     print(one_line(f"assay merge: {words}", limit=1000), file=sys.stderr)
-
-
-def open_sound(path: Path) -> Opened:
-    """Open a bundle that can be merged; AssayError where it cannot be read or is not sound."""
-    opened = open_bundle(path)
-    contribution(opened), sources_of(opened), opened.one("gate")
-    return opened
 
 
 def open_all(paths: Iterable[Path]) -> tuple[list[Opened], int]:

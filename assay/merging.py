@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from assay.admission import chosen_device
-from assay.artifact import sha256_bytes
 from assay.formats import distinct, short
 from assay.opening import Opened, UnsoundError
 from assay.overall import Setting, status_over
@@ -76,9 +75,9 @@ def sources_of(opened: Opened) -> dict[str, Digest]:
     found = {}
     for kernel in distinct(claim.kernel for claim in opened.one("claims").result.claims if claim.kernel != ALL):
         path = f"kernels/{kernel}.py"
-        if path not in opened.payload:
+        if path not in opened.bag.digests:
             raise UnsoundError(f"{path!a}: expected the source of a kernel that is claimed about, found no such file")
-        found[kernel] = sha256_bytes(opened.payload[path])
+        found[kernel] = opened.bag.digests[path]
     return found
 
 

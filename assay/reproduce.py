@@ -14,11 +14,12 @@ import msgspec
 
 from assay.artifact import canonical
 from assay.machines import blame, differences
-from assay.opening import Opened, UnsoundError, open_bundle
+from assay.opening import Opened, UnsoundError
 from assay.privacy import one_line
 from assay.progress import Progress
 from assay.record import Artifact, Environment, Record
 from assay.reproduction import About, Likeness, Reproduced, compare
+from assay.soundness import open_sound
 from assay.sources import PACKAGE
 from assay.stage import NEEDS, record_path
 from assay.steps import Step, bar, plan
@@ -178,7 +179,7 @@ def main(argv: Sequence[str]) -> int:
     )
     options.add_argument("--json", action="store_true", help="print JSON")
     chosen = options.parse_args(argv)
-    opened = open_bundle(chosen.bundle)
+    opened = open_sound(chosen.bundle)
     steps = plan(opened)
     found = Reproduction(
         bundle=opened.name,

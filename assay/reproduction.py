@@ -17,6 +17,7 @@ from assay.record import (
     Comparison,
     Compile,
     Contrast,
+    Digest,
     Environment,
     Execution,
     Finding,
@@ -128,15 +129,20 @@ def _digests(digests: Iterable[str]) -> str:
     return "+".join(map(short, digests)) or "none"
 
 
+def cubin_digests(build: Build) -> list[Digest]:
+    """Return the digests of a build's binaries."""
+    return [binary.cubin_sha256 for binary in build.binaries]
+
+
 def _pair_builds(there: Build, here: Build) -> tuple[Pair, str]:
     if there == here:
         return "same", ""
     for before, after in ((there.compiled, here.compiled), (there.fits, here.fits)):
         if not _same_end(before, after):
             return "outcome", _ends(before, after)
-    cubins = [[binary.cubin_sha256 for binary in build.binaries] for build in (there, here)]
-    if cubins[0] != cubins[1]:
-        return "figures", f"binary {_digests(cubins[0])} there, {_digests(cubins[1])} here"
+    ours, theirs = cubin_digests(here), cubin_digests(there)
+    if ours != theirs:
+        return "figures", f"binary {_digests(theirs)} there, {_digests(ours)} here"
     return "figures", "the same binary, with other PTX or other figures about it"
 
 
@@ -167,16 +173,27 @@ def _paired(there: Mapping[Key, T], here: Mapping[Key, T], compare: Any) -> list
     return found
 
 
+def _keyed(items: Iterable[tuple[Key, T]]) -> dict[Key, T]:
+    """Return items by key; one whose key stands there already is kept beside it, so that none goes unseen."""
+    found: dict[Key, T] = {}
+    for key, item in items:
+        own = key
+        while own in found:
+            own = (*own, "again")
+        found[own] = item
+    return found
+
+
 def _checks(result: Interpreter | Gpu) -> dict[Key, Check]:
-    return {(check.variant, check.case): check for check in result.checks}
+    return _keyed(((check.variant, check.case), check) for check in result.checks)
 
 
 def _contrasts(result: Interpreter | Gpu) -> dict[Key, Contrast]:
-    return {(f"{c.lesser} against {c.reference}", c.configuration, c.case): c for c in result.contrasts}
+    return _keyed(((f"{c.lesser} against {c.reference}", c.configuration, c.case), c) for c in result.contrasts)
 
 
 def _executions(result: Gpu) -> dict[Key, Execution]:
-    return {("binary of", e.variant, e.case): e for e in result.executions}
+    return _keyed((("binary of", e.variant, e.case), e) for e in result.executions)
 
 
 def _declared(there: Any, here: Any) -> list[Paired]:
@@ -193,13 +210,20 @@ def _declared(there: Any, here: Any) -> list[Paired]:
 # Records
 
 
-def _judge(about: About, pairs: Sequence[Paired], same: str, within: str) -> Reproduced:
-    """Return the likeness that the worst pair calls for. `same` and `within` say it in words where all is well."""
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
+def _judge(about: About, pairs: Sequence[Paired], same: str, within: str, otherwise: str = "") -> Reproduced:
+    """Return the likeness that the worst pair calls for.
+
+    `same`, `within` and `otherwise` say in words what came out, where all is equal, within the bound, or neither.
+    """
     kinds = {paired.pair for paired in pairs}
     differing = [f"{p.name}: {p.words}" for p in pairs if p.pair in ("figures", "outcome")]
-    explained = f"; it may be because of {', '.join(about.blame)}" if about.blame else ""
-    said = f"{len(differing)} of {len(pairs)} came out otherwise"
+    said = otherwise or f"{len(differing)} of {len(pairs)} came out otherwise"
     if "outcome" in kinds or ("figures" in kinds and not about.blame):
+        explained = f"; it may be because of {', '.join(about.blame)}" if about.blame else ""
         return about.reproduced("different", f"{said}{explained}", differing)
     if "figures" in kinds:
         return about.reproduced("not reproducible here", f"{', '.join(about.blame)}; {said}", differing)
@@ -224,7 +248,7 @@ def compare_interpreter(about: About, there: Interpreter, here: Interpreter) -> 
     digest = sha256_bytes(canonical(here))
     pairs = _paired(_checks(there), _checks(here), _pair_checks)
     pairs += _paired(_contrasts(there), _contrasts(here), _pair_contrasts)
-    same = f"{len(here.checks)} checks, sha256 of the result {short(digest)}"
+    same = f"{_many(len(here.checks), 'check', 'checks')}, sha256 of the result {short(digest)}"
     if digest == sha256_bytes(canonical(there)):
         return about.reproduced("identical", same)
     pairs += _declared(there, here)
@@ -234,11 +258,23 @@ def compare_interpreter(about: About, there: Interpreter, here: Interpreter) -> 
 
 
 def _builds(result: Compile, target: str) -> dict[Key, Build]:
-    return {(build.variant,): build for build in result.builds if build.target == target}
+    return _keyed(((build.variant,), build) for build in result.builds if build.target == target)
 
 
 def _findings(result: Compile, target: str) -> dict[Key, Finding]:
-    return {("finding about", f.precision): f for f in result.findings if f.target == target}
+    return _keyed((("finding about", f.precision), f) for f in result.findings if f.target == target)
+
+
+def _compare_target(about: About, there: Compile, here: Compile, target: str) -> Reproduced:
+    before, after = _builds(there, target), _builds(here, target)
+    pairs = _paired(before, after, _pair_builds)
+    pairs += _paired(_findings(there, target), _findings(here, target), _pair_findings)
+    cubins = [[cubin_digests(made[key]) for key in before if key in after] for made in (before, after)]
+    alike = sum(one == other for one, other in zip(*cubins, strict=True))
+    made = _many(sum(len(build.binaries) for build in after.values()), "binary", "binaries")
+    otherwise = f"{alike} of {_many(len(before), 'build', 'builds')} gave the same binary"
+    of_target = About(about.stage, about.kernel, about.blame, target)
+    return _judge(of_target, pairs, f"{made}, the same byte for byte", "", otherwise)
 
 
 def compare_compile(about: About, there: Compile, here: Compile) -> list[Reproduced]:
@@ -247,14 +283,7 @@ def compare_compile(about: About, there: Compile, here: Compile) -> list[Reprodu
     targets = list(dict.fromkeys(build.target for build in (*there.builds, *here.builds)))
     if declared or not targets:
         return [_judge(about, declared, there.loading.reason, "")]
-    rows = []
-    for target in targets:
-        pairs = _paired(_builds(there, target), _builds(here, target), _pair_builds)
-        pairs += _paired(_findings(there, target), _findings(here, target), _pair_findings)
-        made = sum(len(build.binaries) for build in _builds(here, target).values())
-        one = About(about.stage, about.kernel, about.blame, target)
-        rows.append(_judge(one, pairs, f"{made} binaries, the same byte for byte", ""))
-    return rows
+    return [_compare_target(about, there, here, target) for target in targets]
 
 
 def compare_gate(about: About, there: Gate, here: Gate, places: tuple[Environment, Environment]) -> Reproduced:
@@ -281,15 +310,15 @@ def compare_gpu(about: About, there: Gpu, here: Gpu) -> Reproduced:
 
 
 def _rows(result: Timing) -> dict[Key, Row]:
-    return {(row.entrant, sweep.size): row for sweep in result.sweeps for row in sweep.rows}
+    return _keyed(((row.entrant, sweep.size), row) for sweep in result.sweeps for row in sweep.rows)
 
 
 def _speedups(result: Timing) -> dict[Key, Verdict]:
-    return {
-        (f"speed-up of {gain.lesser} over {gain.reference}", sweep.size): gain.verdict
+    return _keyed(
+        ((f"speed-up of {gain.lesser} over {gain.reference}", sweep.size), gain.verdict)
         for sweep in result.sweeps
         for gain in sweep.speedups
-    }
+    )
 
 
 def _pair_verdicts(there: Verdict, here: Verdict) -> tuple[Pair, str]:

@@ -14,8 +14,9 @@ from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 from assay.artifact import canonical, write_bytes
 from assay.bag import PAYLOAD
 from assay.errors import UsageError
-from assay.opening import Opened, UnsoundError, open_bundle
+from assay.opening import Opened, UnsoundError
 from assay.signature import PAYLOAD_TYPE, check_signatures, signature_path, statement_of
+from assay.soundness import open_sound
 from assay.ustar import pack
 
 
@@ -67,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     options.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: in the place of BUNDLE)")
     chosen = options.parse_args(argv)
     key = read_private_key(chosen.key)
-    keyid, archive, added = add_signature(open_bundle(chosen.bundle), key, str(chosen.bundle))
+    keyid, archive, added = add_signature(open_sound(chosen.bundle), key, str(chosen.bundle))
     out: Path = chosen.out or chosen.bundle
     if added or out != chosen.bundle:
         write_bytes(out, archive)

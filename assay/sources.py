@@ -4,13 +4,15 @@ import ast
 import os
 import re
 import subprocess
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from assay.artifact import canonical, hash_materials, sha256_bytes
 from assay.errors import UsageError
 from assay.privacy import one_line
-from assay.record import Source, StageName, Unavailable
+from assay.record import Digest, Source, StageName, Unavailable
 
 PACKAGE = Path("assay")
 WORKFLOW = ("Snakefile", "config.yaml", "rules/*.smk", "kernels/*.py", "assay/*.py", "reports/*", "envs/*")
@@ -59,6 +61,21 @@ def workflow_files() -> list[Path]:
     return sorted({path for pattern in WORKFLOW for path in Path().glob(pattern) if path.is_file()})
 
 
+def _matches(name: str, pattern: str) -> bool:
+    parts, patterns = name.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+
+
+def workflow_names(names: Iterable[str]) -> list[str]:
+    """Return those names, of files by their path in the project, that the workflow is made of, in order."""
+    return sorted(name for name in names if any(_matches(name, pattern) for pattern in WORKFLOW))
+
+
+def source_digest(files: Mapping[str, Digest]) -> Digest:
+    """Return the one digest over the workflow's files among these, which are given by path with their sha256."""
+    return sha256_bytes(canonical({name: files[name] for name in workflow_names(files)}))
+
+
 def _git(*arguments: str) -> str | Unavailable:
     """Ask git, without touching its index and without the program that a checkout may name as its file monitor."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
@@ -92,5 +109,5 @@ def read_source() -> Source:
     return Source(
         commit=commit,
         dirty=bool(changed) if isinstance(changed, str) else changed,
-        digest=sha256_bytes(canonical(hash_materials(workflow_files()))),
+        digest=source_digest(hash_materials(workflow_files())),
     )

@@ -3,8 +3,11 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cache
 
-from assay.record import Best, Digest, Rate, Row, Speedup, Unavailable, Verdict
+from assay.conditions import disturbances
+from assay.config import TimingSettings
+from assay.record import Best, Conditions, Digest, Rate, Row, Speedup, Unavailable, Verdict
 from assay.sampling import Entrant, Problem
 
 FEWEST_ROUNDS = 6
@@ -14,6 +17,7 @@ COMPUTE_BOUND = 10
 """Declared operations a byte above which a rate is given in GFLOP/s, and in GB/s otherwise."""
 
 
+@cache
 def interval_rank(count: int) -> int:
     """Return the largest k for which the k-th smallest to the k-th largest of `count` samples cover with 95%.
 
@@ -36,6 +40,14 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
     if rank == 0:
         raise ValueError(f"{len(samples)} samples; an interval of the median needs {FEWEST_ROUNDS}")
     return ordered[rank - 1], statistics.median(ordered), ordered[-rank]
+
+
+def how(settings: TimingSettings, rounds: Sequence[Conditions]) -> str:
+    """Return how an entrant was timed and what may have disturbed it, in words."""
+    words = [f"timed in {len(rounds)} interleaved rounds, each the median of {settings.repeats} launches"]
+    if len(rounds) < settings.rounds:
+        words.append(f"no more of {settings.rounds} rounds fit in {settings.limit_s:g} s")
+    return "; ".join(words + disturbances(rounds))
 
 
 def rate(problem: Problem, median_ns: float) -> Rate | Unavailable:

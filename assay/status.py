@@ -17,9 +17,9 @@ from assay.blocks import find_blocks, replace, split
 from assay.errors import AssayError, UsageError
 from assay.evidence import check, load, present
 from assay.notice import Notice, Row, write
-from assay.opening import open_bundle
 from assay.privacy import one_line, printable
 from assay.record import ARTIFACTS
+from assay.soundness import open_sound
 from assay.stage import RESULTS_FOLDER, stage_of
 from assay.standing import KernelStanding, RunRecords, Standing, choose, stale_text
 
@@ -37,9 +37,7 @@ class Page:
 
 def read_bundle(path: Path) -> RunRecords:
     """Read the records of a bundle, and hash the files at hand that it holds too; AssayError where it is unsound."""
-    opened = open_bundle(path)
-    for stage in ("environment", "gate", "claims"):
-        opened.one(stage)
+    opened = open_sound(path)
     # Only names that a bundle may hold are looked up here, so that no bundle chooses what is read.
     now = {name: sha256_file(Path(name)) for name in sorted(opened.payload) if Path(name).is_file()}
     return RunRecords(path.as_posix(), opened.records, now, published=True)

@@ -12,19 +12,20 @@ from typing import Any
 import msgspec
 
 from assay.admission import chosen_device
-from assay.config import KERNEL_NAME, READS, Settings, decode_stage_settings, stage_settings
+from assay.chain import settings_of
+from assay.config import KERNEL_NAME, READS, Settings, stage_settings
 from assay.errors import ConfigError
 from assay.machines import missing, place
 from assay.opening import Opened, UnsoundError
 from assay.privacy import one_line
 from assay.record import Artifact, Environment, StageName
 from assay.sources import PACKAGE
-from assay.stage import NEEDS, record_path
-
-AGAIN: tuple[StageName, ...] = ("environment", "gate", "interpreter", "compile", "gpu", "timing")
-"""What can run again, in this order."""
+from assay.stage import NEEDS, PER_KERNEL, record_path
 
 OF_THE_MACHINE: tuple[StageName, ...] = ("environment", "gate")
+AGAIN = (*OF_THE_MACHINE, *PER_KERNEL)
+"""What can run again, in this order."""
+
 ON_A_DEVICE: tuple[StageName, ...] = ("gpu", "timing")
 SETUP_S = 600.0
 """Beside what the settings limit: reading the sources, the gate's own limit, and a slow disk."""
@@ -90,15 +91,10 @@ class Step:
 
 def recorded_settings(path: str, record: Artifact[Any]) -> Settings:
     """Return the settings in a record's command, with as many workers as this machine has cores."""
-    words = record.command
     if not READS[record.stage]:
         return Settings()
-    if words.count("--settings") != 1 or words[-1] == "--settings":
-        raise UnsoundError(
-            f"{path}: expected one '--settings' and its JSON in the command, found {one_line(str(words))}"
-        )
     try:
-        found = decode_stage_settings(words[words.index("--settings") + 1])
+        found = settings_of(record)
     except ConfigError as error:
         raise UnsoundError(f"{path}: {one_line(str(error))}") from None
     replace = msgspec.structs.replace

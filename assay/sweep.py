@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.child import Asked, Fault, Message, ask
-from assay.conditions import disturbances
 from assay.config import TimingSettings
 from assay.diagnosis import diagnose
 from assay.progress import Progress
 from assay.record import Digest, Sweep, Verdict
 from assay.sampling import Checked, Entrant, Prepared, Problem, Round, schedule
-from assay.speeds import best, row, speedup
+from assay.speeds import best, how, row, speedup
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,6 @@ def sample(bench: Bench, names: Sequence[str]) -> tuple[list[Round], Verdict | N
     return taken, None
 
 
-def how(settings: TimingSettings, taken: Sequence[Round]) -> str:
-    """Return how an entrant was timed and what may have disturbed it, in words."""
-    words = [f"timed in {len(taken)} interleaved rounds, each the median of {settings.repeats} launches"]
-    if len(taken) < settings.rounds:
-        words.append(f"no more of {settings.rounds} rounds fit in {settings.limit_s:g} s")
-    return "; ".join(words + disturbances([one.conditions for one in taken]))
-
-
 def check(bench: Bench, variants: Sequence[str]) -> dict[str, Verdict]:
     """Return, for each variant, the verdict on what its timed launches wrote: a fast wrong result is no result."""
     bench.show("checking what was written")
@@ -105,7 +96,8 @@ def judge(bench: Bench, names: Sequence[str], taken: Sequence[Round], stopped: V
     """Return the verdict of each entrant that took part in the rounds."""
     if stopped is not None:
         return dict.fromkeys(names, stopped)
-    timed = dict.fromkeys(names, Verdict(outcome="passed", reason=how(bench.settings, taken)))
+    said = how(bench.settings, [one.conditions for one in taken])
+    timed = dict.fromkeys(names, Verdict(outcome="passed", reason=said))
     variants = [entrant.name for entrant in bench.entrants if entrant.kind == "variant" and entrant.name in names]
     # Without a round nothing was written since the warm-up, and `row` says that there are no samples.
     checked = check(bench, variants) if taken else {}

@@ -33,6 +33,7 @@ from assay import bundle, report
 from assay.artifact import read, sha256_bytes, sha256_file
 from assay.bag import SIGNATURES
 from assay.errors import AssayError, RecordError, UsageError
+from assay.naming import bundle_name, device_of
 from assay.opening import open_bundle
 from assay.privacy import scrub
 from assay.record import Bundle, Overall, StageName, Unavailable, Verdict
@@ -149,7 +150,7 @@ statuses = st.sampled_from(["VERIFIED", "PARTIALLY VERIFIED", "FAILED", "NOT VER
 def test_a_name_is_plain_everywhere_and_says_status_date_and_digest(
     status: Overall, name: str, day: date, content: bytes
 ) -> None:
-    found = bundle.bundle_name(status, name, day.isoformat(), sha256_bytes(content))
+    found = bundle_name(status, name, day.isoformat(), sha256_bytes(content))
     assert re.fullmatch(r"assay-[a-z0-9-]+", found)
     assert found.startswith(f"assay-{status.lower().replace(' ', '-')}-")
     assert found.endswith(f"-{day.isoformat()}-{sha256_bytes(content)[:12]}")
@@ -177,7 +178,7 @@ def test_a_name_says_status_device_date_and_the_digest_of_the_manifest(tree: Tre
     ids=["no driver", "none", "hidden", "first hidden", "two"],
 )
 def test_the_device_is_the_first_that_kernels_can_run_on(devices: Any, name: str) -> None:
-    assert bundle.device_of(replaced(environment(device()), devices=devices)) == name
+    assert device_of(replaced(environment(device()), devices=devices)) == name
 
 
 # Other programs

@@ -221,7 +221,7 @@ def test_what_is_no_sound_bundle_is_not_compared(
     for pair, told in (
         ((good, str(spoilt)), "only sound bundles are compared"),
         ((str(spoilt), good), "only sound bundles are compared"),
-        ((good, str(tmp_path / "none.tar")), "none.tar: expected a bundle, found no file"),
+        ((good, str(tmp_path / "none.tar")), "none.tar: cannot be read (No such file or directory)"),
     ):
         assert main(["compare", *pair]) == 2
         said = capsys.readouterr()

@@ -15,7 +15,7 @@ from assay.overall import COMPILED_TIERS, DEVICE_TIERS, SHOWN_FAILURES, Setting,
 from assay.record import Cause, Claim, Outcome, Tier
 from assay.tiers import derive
 
-laws = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+laws = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["passed", "failed", "cantTell", "inapplicable", "untested"])
 tiers: st.SearchStrategy[Tier] = st.sampled_from(
     ["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed"]

@@ -66,6 +66,7 @@ def test_a_wider_margin_never_makes_more_of_a_difference(
     [
         (1.03, 1.05, "slower"),
         (0.90, 0.97, "faster"),
+        (0.90, 0.9802, "faster"),
         (0.99, 1.01, "same"),
         (1.0, 1.0, "same"),
         (1.01, 1.03, "inconclusive"),

@@ -33,7 +33,7 @@ class Timestamped(Record, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_decoding_what_was_encoded_gives_the_record_back(kind: type[Record], data: st.DataObject) -> None:
     made = data.draw(of(kind))

@@ -17,22 +17,30 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from forge import forge
 from packed import write_bundle
 from records import MATMUL, Tree
 
 from assay.__main__ import main
 from assay.keygen import write_pair
-from assay.opening import open_bundle
+from assay.opening import open_bundle, open_bytes
 from assay.signature import check_signatures
 from assay.ustar import pack, unpack
 
 OPENSSL = shutil.which("openssl")
 
 
+@pytest.fixture(scope="module")
+def archive() -> tuple[str, bytes]:
+    data = forge(None, (MATMUL,)).archive()
+    return open_bytes(data, "forged").name, data
+
+
 @pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    (tmp_path / "tree").mkdir()
-    return write_bundle(Tree(tmp_path / "tree", (MATMUL,)).lay_out().folder, tmp_path / "bundles")
+def bundle(tmp_path: Path, archive: tuple[str, bytes]) -> Path:
+    path = tmp_path / f"{archive[0]}.tar"
+    path.write_bytes(archive[1])
+    return path
 
 
 @pytest.fixture
@@ -132,6 +140,18 @@ def test_a_bundle_that_is_not_intact_is_not_signed(bundle: Path, key: Path, caps
     assert bundle.read_bytes() == spoilt
 
 
+def test_a_bundle_that_claims_more_than_its_records_show_is_not_signed(
+    tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tree").mkdir()
+    bundle = write_bundle(Tree(tmp_path / "tree", (MATMUL,)).lay_out().folder, tmp_path)
+    before = bundle.read_bytes()
+    open_bundle(bundle)
+    assert sign(bundle, key) == 1
+    assert capsys.readouterr().err.startswith(f"assay sign: {bundle}: ")
+    assert bundle.read_bytes() == before
+
+
 def test_what_is_no_bundle_is_unreadable(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sign(tmp_path / "none.tar", key) == 2
     assert sign(key, key) == 2
@@ -147,7 +167,7 @@ def test_a_bundle_of_another_name_is_not_signed(
     renamed = {name.replace(bundle.stem, "other", 1): data for name, data in members.items()}
     (tmp_path / "other.tar").write_bytes(pack(renamed))
     assert sign(tmp_path / "other.tar", key) == 1
-    assert "signs a bundle called other, and the name of this one ends with -" in capsys.readouterr().err
+    assert f"expected the folder to be called {bundle.stem}" in capsys.readouterr().err
 
 
 def encrypted(key: Path) -> bytes:

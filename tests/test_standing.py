@@ -102,6 +102,13 @@ def test_the_sentence_is_about_the_kernels_that_stand_and_dated_as_they_are(made
     assert "interpreter 1 of 1 variants passed" in older.sentence
 
 
+def test_claims_derived_later_do_not_make_the_evidence_younger(made: Made) -> None:
+    run = made.run("no GPU", BOTH, 1)
+    derived = made.run("no GPU", BOTH, 9).one("claims")
+    (one,) = choose([RunRecords("a", {**run.records, "results/claims.json": derived}, run.now, True)], None)
+    assert one.sentence.startswith("PARTIALLY VERIFIED on 2026-11-01: ")
+
+
 def test_the_row_counts_what_applies_at_each_tier(made: Made) -> None:
     (one,) = choose([made.run("NVIDIA H200 (sm_90)", BOTH)], "matmul")
     assert one.kernels[0].shown == (

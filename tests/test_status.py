@@ -11,7 +11,7 @@ from packed import archive_of, payload_of, write_bundle
 from records import MATMUL, Tree, device, replaced
 
 from assay.__main__ import main
-from assay.artifact import canonical, read, seal, write_bytes
+from assay.artifact import canonical, read, seal, sha256_bytes, write_bytes
 
 MARKDOWN = "# Title\n\n<!-- assay:status -->\nold\n<!-- assay:end -->\n\nrest\n"
 H200 = "on NVIDIA H200 (sm_90, driver 580.159.04) 4 of 4 variants ran"
@@ -230,13 +230,14 @@ def test_the_newest_run_is_told(tree: Tree) -> None:
 def test_a_bundle_chooses_no_file_to_read(tree: Tree) -> None:
     """A record may name any path as its material; only names that the bundle itself holds are looked up here."""
     gate = read(Path("results/gate.json"), "gate")
-    pipe = Path("pipe").absolute()
-    os.mkfifo(pipe)
-    named = replaced(gate, materials={**gate.materials, str(pipe): "0" * 64})
+    private = Path("private.txt").absolute()
+    private.write_bytes(b"guess")
+    guess = {str(private): sha256_bytes(b"guess")}
+    named = replaced(gate, materials={**gate.materials, **guess})
     payload = {**payload_of(tree.folder), "results/gate.json": canonical(seal(named))}
     name, data = archive_of(payload)
     Path("archive").mkdir()
     Path(f"archive/{name}.tar").write_bytes(data)
     shutil.rmtree("results")
     assert status("page.md") == 0
-    assert f"stale: {pipe} changed" in Path("page.md").read_text()
+    assert f"stale: {private} changed" in Path("page.md").read_text()

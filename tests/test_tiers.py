@@ -18,7 +18,7 @@ from assay.tiers import ALL, Held, Machine, Subject, derive
 
 DEVICE_TIERS = ("ran", "accurate", "timed")
 
-laws = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+laws = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def claims_of(world: World) -> list[Claim]:

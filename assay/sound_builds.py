@@ -1,0 +1,59 @@
+"""Whether a compile record holds every build, and says of each what its figures call for. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from assay.chain import place, settings_of
+from assay.discrepancy import Faults, Spot
+from assay.findings import built, findings, outdated, unbuilt
+from assay.opening import Opened
+from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant
+from assay.targets import TARGETS
+
+
+def _binary(binary: Binary, target: str) -> Binary:
+    """Return a binary with what follows from its target and its instructions."""
+    sass = binary.instructions.sass
+    return replace(
+        binary,
+        shared_limit_bytes=TARGETS[target].shared_limit_bytes,
+        local_store_instructions=sass.get("stl", 0),
+        local_load_instructions=sass.get("ldl", 0),
+    )
+
+
+def _build(found: Build, variant: DeclaredVariant, target: str, case: str) -> Build:
+    """Return the build of a variant for a target that follows from the binaries found, or from why there are none."""
+    old = outdated(variant, target)
+    if old is not None:
+        return unbuilt(variant.id, target, case, old)
+    if found.binaries or found.compiled.outcome == "passed":
+        return built(variant.id, target, case, [_binary(binary, target) for binary in found.binaries])
+    return unbuilt(variant.id, target, case, found.compiled)
+
+
+def _builds(spot: Spot, declaration: Declaration, targets: Sequence[str], found: list[Build]) -> Faults:
+    wanted = [(variant, target) for target in targets for variant in declaration.variants]
+    if len(wanted) != len(found):
+        expected = f"every declared variant for each target in its settings ({len(wanted)} builds)"
+        yield spot.fault(expected, str(len(found)))
+        return
+    for at, ((variant, target), build) in enumerate(zip(wanted, found, strict=True)):
+        yield from spot.at(at).differ(_build(build, variant, target, declaration.cases[0]), build)
+
+
+def compile_faults(opened: Opened, kernel: str) -> Faults:
+    """Yield where a kernel's compile record does not follow from its binaries and the targets' limits."""
+    spot = Spot(place("compile", kernel))
+    record = opened.records[spot.path]
+    found: Compile = record.result
+    if found.declaration is None or found.loading.outcome != "passed":
+        yield from spot.differ(replace(found, declaration=None, builds=[], findings=[]), found)
+        if found.loading.outcome == "passed":
+            yield spot.at("declaration").fault("what the kernel declares, since it was loaded", "none")
+        return
+    yield from _builds(spot.at("builds"), found.declaration, settings_of(record).targets, found.builds)
+    variants = {variant.id for variant in found.declaration.variants}
+    if all(build.variant in variants and build.target in TARGETS for build in found.builds):
+        yield from spot.at("findings").differ(findings(found.declaration, found.builds), found.findings)

@@ -1,0 +1,338 @@
+"""Makes sound bundles in memory, from real sources and real derivations, and then whatever a forger would make of them.
+
+A forger edits what he likes and puts every hash right: seals, materials, links, manifests and the name. So a test that
+changes one thing reaches the rule that is about that thing, and no hash gives it away.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import records
+from msgspec.structs import replace
+from records import KERNEL_FILE, MATMUL, NO_DRIVER, SOFTMAX, SOURCE, Subject
+
+from assay.admission import HINT, Answer, expectation, protects, verdict_of, without_device
+from assay.artifact import canonical, schema_name, seal, sha256_bytes
+from assay.bag import MANIFEST, make_bag
+from assay.chain import place
+from assay.conclusion import conclude
+from assay.config import Settings, stage_settings
+from assay.evidence import Evidence
+from assay.findings import built, findings
+from assay.judgement import contrasts, honoured, judge, normalised
+from assay.naming import bag_info, bundle_name, device_of
+from assay.opening import Opened, open_bytes
+from assay.page import Quoted, arranged, build_page, kernel_files, render
+from assay.record import (
+    Artifact,
+    Check,
+    Claims,
+    Comparison,
+    Compile,
+    Device,
+    Environment,
+    Execution,
+    Gate,
+    Gpu,
+    Interpreter,
+    Record,
+    Report,
+    Row,
+    Run,
+    StageName,
+    Sweep,
+    Timing,
+    Verdict,
+    Worst,
+    as_float,
+)
+from assay.sampling import Entrant, Problem
+from assay.snippets import find_snippets
+from assay.sources import modules, source_digest, workflow_files
+from assay.speeds import best, how, row, speedup
+from assay.stage import NEEDS, PER_KERNEL
+from assay.targets import TARGETS
+from assay.ustar import pack
+
+SETTINGS = Settings(targets=["sm_75", "sm_80", "sm_90"])
+PASSED = Verdict(outcome="passed", reason="the kernel file was imported and declares a kernel")
+H200 = records.device()
+T4 = replace(H200, name="Tesla T4", target="sm_75", compute_capability="7.5")
+ERRORS = {"ieee": 1.24e-6, "tf32": 7.36e-4}
+ORDER: tuple[StageName, ...] = ("environment", "gate", "interpreter", "compile", "gpu", "timing", "claims", "report")
+Edit = Callable[[Any], Any]
+
+
+# Sound records: what was measured is made up, what follows from it is derived by the stages' own functions
+
+
+def comparison(error: float) -> Comparison:
+    return Comparison(
+        output="c",
+        shape=[256, 256],
+        dtype="float32",
+        elements=65536,
+        past_bound=0,
+        largest_error=error,
+        largest_reference=120.5,
+        normalised_error=normalised(error, 120.5),
+        bound="|got - want| <= 0.01 + 1e-05 |want|; K = 1024 terms",
+        worst=Worst(index=[3, 5], got=1.0 + error, want=1.0, error=abs(1.0 + error - 1.0), bound=0.01),
+    )
+
+
+def check(variant: str, case: str, error: float) -> Check:
+    # The worst element's error is rounded on its way through 1 + error.
+    compared = comparison(max(error, as_float(comparison(error).worst.error)))
+    return Check(variant=variant, case=case, seeds=SETTINGS.seeds, verdict=judge(compared), comparisons=[compared])
+
+
+def checks(subject: Subject, errors: Mapping[str, float]) -> list[Check]:
+    return [
+        check(variant.id, case, errors.get(variant.precision, 5e-8) * (1 + 0.1 * at))
+        for at, case in enumerate(subject.cases)
+        for variant in subject.variants
+    ]
+
+
+def gate(environment: Environment) -> Gate:
+    minimum = SETTINGS.gate.minimum_capability
+    expected = expectation(environment, minimum)
+    device = environment.devices[0] if isinstance(environment.devices, list) else None
+    has = f"{device.name} is {device.compute_capability}; {minimum} or newer is needed" if device else "no NVIDIA driver"
+    message = f"{has}: usable" if expected.exit_code == 0 else f"{has}; {HINT}"
+    answer = Answer(expected.exit_code, message, message)
+    return Gate(
+        argv=["python", "-m", "assay", "gate", "--minimum-capability", minimum],
+        exit_code=expected.exit_code,
+        message=message,
+        expected_exit_code=expected.exit_code,
+        expectation=expected.sentence,
+        verdict=verdict_of(answer, expected),
+        protects=protects(answer, expected),
+    )
+
+
+def interpreter(subject: Subject) -> Interpreter:
+    tried = checks(subject, {})
+    gaps = contrasts(subject.declaration(), tried, gated=False)
+    return Interpreter(
+        loading=PASSED,
+        declaration=subject.declaration(),
+        checks=tried,
+        contrasts=gaps,
+        precision_honoured=honoured(gaps),
+    )
+
+
+def compilation(subject: Subject) -> Compile:
+    builds = []
+    for target in SETTINGS.targets:
+        for variant in subject.variants:
+            made = records.build(variant, target, subject.cases[0]).binaries[0]
+            figures = replace(
+                made,
+                shared_limit_bytes=TARGETS[target].shared_limit_bytes,
+                local_store_instructions=made.instructions.sass.get("stl", 0),
+                local_load_instructions=made.instructions.sass.get("ldl", 0),
+            )
+            builds.append(built(variant.id, target, subject.cases[0], [figures]))
+    found = findings(subject.declaration(), builds)
+    return Compile(loading=PASSED, declaration=subject.declaration(), builds=builds, findings=found)
+
+
+def gpu(subject: Subject, opened: Gate, device: Device | None) -> Gpu:
+    if opened.protects.outcome != "passed" or device is None:
+        return without_device(opened.protects)
+    tried = checks(subject, ERRORS)
+    first = subject.cases[0]
+    return Gpu(
+        availability=Verdict(
+            outcome="passed", reason=f"ran on {device.name}, compute capability {device.compute_capability}"
+        ),
+        device=device,
+        declaration=subject.declaration(),
+        checks=tried,
+        contrasts=contrasts(subject.declaration(), tried, gated=True),
+        executions=[
+            Execution(
+                variant=one.variant,
+                case=one.case,
+                cubin_sha256=[records.cubin(one.variant, device.target)],
+                predicted="identical" if one.case == first else "not-compiled-ahead",
+            )
+            for one in tried
+        ],
+    )
+
+
+def sweep(subject: Subject, settings: Settings) -> Sweep:
+    problem = Problem(
+        size=subject.timed, dimensions={"m": 2048, "n": 2048, "k": 2048}, flops=17179869184, bytes=50331648
+    )
+    rounds = [records.conditions(1980 - 10 * at) for at in range(8)]
+    verdict = Verdict(outcome="passed", reason=how(settings.timing, rounds))
+    entrants = [
+        Entrant(name=v.id, kind="variant", precision=v.precision, configuration=v.configuration)
+        for v in subject.variants
+    ]
+    entrants += [Entrant(name=n, kind="peer", precision=p, configuration=None) for n, p in subject.peers.items()]
+    times = {"ieee": 404000.5, "tf32": 222000.25}
+    rows: list[Row] = []
+    for place_, entrant in enumerate(entrants):
+        base = times.get(entrant.precision, 300000.0) * (1 + 0.15 * place_)
+        samples = [base * (1 + 0.001 * ((at * 5) % 8)) for at in range(8)]
+        cubins = [records.cubin(entrant.name, "sm_90")] if entrant.kind == "variant" else []
+        rows.append(row(entrant, verdict, samples, problem, cubins))
+    fastest = best(rows)
+    medians = {one.precision: one.median_ns for one in fastest}
+    return Sweep(
+        size=problem.size,
+        dimensions=problem.dimensions,
+        flops=problem.flops,
+        bytes=problem.bytes,
+        rows=rows,
+        rounds=rounds,
+        best=fastest,
+        speedups=[speedup(reference, lesser, medians) for reference, lesser in subject.contrasts],
+    )
+
+
+def timing(subject: Subject, opened: Gate, device: Device | None) -> Timing:
+    if opened.protects.outcome != "passed" or device is None:
+        return Timing(availability=opened.protects, device=None, sweeps=[])
+    ran = Verdict(outcome="passed", reason="a usable device ran the kernel")
+    return Timing(availability=ran, device=device, sweeps=[sweep(subject, SETTINGS)])
+
+
+def sound_results(found: Device | None, subjects: Sequence[Subject]) -> dict[str, Record]:
+    """Return the result of every record that claims are derived from, by path."""
+    environment = records.environment(found)
+    answer = gate(environment)
+    results: dict[str, Record] = {place("environment"): environment, place("gate"): answer}
+    for subject in subjects:
+        results[place("interpreter", subject.name)] = interpreter(subject)
+        results[place("compile", subject.name)] = compilation(subject)
+        results[place("gpu", subject.name)] = gpu(subject, answer, found)
+        results[place("timing", subject.name)] = timing(subject, answer, found)
+    return results
+
+
+@cache
+def _project() -> Mapping[str, bytes]:
+    """Return the project's own sources, the kernels apart."""
+    return {path.as_posix(): path.read_bytes() for path in workflow_files() if path.parts[0] != "kernels"}
+
+
+# Bundles
+
+
+@dataclass
+class Forge:
+    """One bundle in the making. `edits` change a whole artifact by its path before it is sealed."""
+
+    results: dict[str, Record]
+    sources: dict[str, bytes]
+    settings: Settings = SETTINGS
+    edits: dict[str, list[Edit]] = field(default_factory=dict)
+    last: list[Callable[[dict[str, bytes]], object]] = field(default_factory=list)
+    root: str | None = None
+    info: dict[str, str] | None = None
+
+    def edit(self, path: str, **changes: Any) -> "Forge":
+        """Change fields of a record's result."""
+        return self.change(path, lambda artifact: replace(artifact, result=replace(artifact.result, **changes)))
+
+    def change(self, path: str, edit: Edit) -> "Forge":
+        """Change a record, envelope and all."""
+        self.edits.setdefault(path, []).append(edit)
+        return self
+
+    def at_last(self, edit: Callable[[dict[str, bytes]], object]) -> "Forge":
+        """Change the finished payload, before it is bagged."""
+        self.last.append(edit)
+        return self
+
+    def _artifact(self, path: str, stage: StageName, result: Record, digests: Mapping[str, str]) -> Artifact[Any]:
+        kernel = path.split("/")[1] if stage in PER_KERNEL else None
+        named = [place(need, kernel) for need in NEEDS[stage]]
+        named += [f"kernels/{kernel}.py"] if kernel else []
+        named += [source.as_posix() for source in modules(stage)]
+        if stage in ("claims", "report"):
+            named += [name for name in digests if name.startswith("results/")]
+        if stage == "report":
+            named += [name for name in digests if name.startswith(("reports/", "kernels/"))]
+        words = ["python", "-m", "assay", stage, "--settings", stage_settings(self.settings, stage), "--out", path]
+        made = Artifact(
+            schema=schema_name(stage),
+            stage=stage,
+            kernel=kernel,
+            materials={name: digests[name] for name in sorted(set(named))},
+            command=words,
+            run=Run(started="2026-11-29T10:00:00Z", duration_ns=1500000000, exit_code=0),
+            result=result,
+        )
+        for edit in self.edits.get(path, []):
+            made = edit(made)
+        return seal(made)
+
+    def _claims(self, artifacts: dict[str, Artifact[Any]], digests: Mapping[str, str]) -> Claims:
+        minimum = self.settings.gate.minimum_capability
+        status, claims = conclude(artifacts, digests, self.settings.targets, minimum)
+        return Claims(status=status, claims=claims, source=replace(SOURCE, digest=source_digest(digests)))
+
+    def _pages(self, artifacts: dict[str, Artifact[Any]], digests: Mapping[str, str]) -> tuple[bytes, bytes]:
+        paths = [Path(path) for path, record in artifacts.items() if record.stage != "claims"]
+        ordered = [path.as_posix() for path in arranged(paths)] + [place("claims")]
+        shown = [Evidence(n, path, digests[path], artifacts[path]) for n, path in enumerate(ordered, 1)]
+        files = [path.as_posix() for path in kernel_files(shown)]
+        quoted = [Quoted(name, digests[name], find_snippets(self.sources[name])) for name in files]
+        return render(build_page(shown[:-1], shown[-1], quoted))
+
+    def payload(self) -> dict[str, bytes]:
+        """Return all files, every digest in order."""
+        files = dict(self.sources)
+        digests = {name: sha256_bytes(data) for name, data in files.items()}
+        artifacts: dict[str, Artifact[Any]] = {}
+
+        def put(path: str, stage: StageName, result: Record) -> None:
+            artifacts[path] = self._artifact(path, stage, result, digests)
+            files[path] = canonical(artifacts[path])
+            digests[path] = sha256_bytes(files[path])
+
+        for stage in ORDER[:6]:
+            for path in [path for path in self.results if path.endswith(f"/{stage}.json")]:
+                put(path, stage, self.results[path])
+        put(place("claims"), "claims", self._claims(artifacts, digests))
+        pages = dict(zip(("results/report.html", "results/report.md"), self._pages(artifacts, digests), strict=True))
+        outputs = {page: sha256_bytes(data) for page, data in pages.items()}
+        put(place("report"), "report", Report(status=artifacts[place("claims")].result.status, outputs=outputs))
+        files |= pages
+        for edit in self.last:
+            edit(files)
+        self._labels = (artifacts[place("claims")], artifacts[place("environment")].result)
+        return files
+
+    def members(self) -> dict[str, bytes]:
+        """Return the members of the archive: a bag with the name that its content calls for."""
+        payload = self.payload()
+        claims, environment = self._labels
+        day, status = claims.run.started[:10], claims.result.status
+        bag = make_bag(payload, bag_info(status, day) if self.info is None else self.info)
+        name = bundle_name(status.overall, device_of(environment), day, sha256_bytes(bag[MANIFEST]))
+        return {f"{self.root or name}/{path}": data for path, data in bag.items()}
+
+    def archive(self) -> bytes:
+        return pack(self.members())
+
+    def opened(self) -> Opened:
+        return open_bytes(self.archive(), "forged.tar")
+
+
+def forge(found: Device | None = None, subjects: Sequence[Subject] = (MATMUL, SOFTMAX)) -> Forge:
+    """Return a sound bundle of a machine with this device, to do with what one likes."""
+    kernels = {f"kernels/{one.name}.py": KERNEL_FILE.format(name=one.name).encode() for one in subjects}
+    return Forge(sound_results(found, subjects), {**_project(), **kernels})
