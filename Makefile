@@ -21,7 +21,7 @@ TAGS := manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014 manylinux_2_5
 # A node has these already: torch, triton and what torch brings along for itself.
 ON_THE_NODE := torch|triton|filelock|fsspec|mpmath|networkx|setuptools|sympy
 # Of these there is no wheel to download; they are pure Python, so one built here serves anywhere.
-WITHOUT_WHEEL := connection-pool
+WITHOUT_WHEEL := bagit|connection-pool
 
 report check: .venv/run.done
 	$(BIN)/snakemake --cores 1 $@
@@ -31,7 +31,7 @@ test: .venv/test.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile rules
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 # Made afresh, so that nothing stays of an earlier lock or of an installation that was broken off.
 .venv/run.done: envs/run.txt

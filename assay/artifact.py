@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import rfc8785
 
-from assay.canonicality import canonical_tree, holds_all
+from assay.canonicality import canonical_record
 from assay.errors import RecordError
 from assay.privacy import one_line, scrub
 from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Digest, Record, Run, StageName
@@ -141,28 +141,19 @@ def convert(tree: Any, kind: type[S], where: str) -> S:
         raise RecordError(f"{where}: {path}: {one_line(message)}") from None
 
 
-def _parse_canonical(data: bytes, where: str) -> Any:
-    tree = parse(data, where)
-    if rfc8785.dumps(tree) != data:
-        raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")
-    return tree
-
-
 def decode(data: bytes, kind: type[S], where: str) -> S:
     """Decode canonical bytes into a record of `kind`; anything that is not the canonical form is refused."""
     if len(data) > LARGEST_RECORD_BYTES:
         raise RecordError(f"{where}: {len(data)} bytes, where at most {LARGEST_RECORD_BYTES} are read")
-    tree = canonical_tree(data)
-    if tree is None:
-        tree = _parse_canonical(data, where)
-    try:
-        record = convert(tree, kind, where)
-    except RecordError:
-        # What no record may hold, such as too many levels, is said before what this kind lacks.
-        parse(data, where)
-        raise
+    record = canonical_record(data, kind)
+    if record is not None:
+        return record
+    tree = parse(data, where)
+    if rfc8785.dumps(tree) != data:
+        raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")
+    record = convert(tree, kind, where)
     # msgspec fills in a default, or the only tag there can be; every writer here puts both in.
-    if not holds_all(record, tree):
+    if canonical(record) != data:
         raise RecordError(f"{where}: $: a field or tag is left out; it was written or edited by something else")
     return record
 

@@ -100,9 +100,10 @@ def read_conditions(card: Card | Unavailable) -> Conditions:
 def disturbances(rounds: Sequence[Conditions]) -> list[str]:
     """Return what may have disturbed the samples, each in words with the number of rounds beside which it was seen."""
     seen: Counter[str] = Counter()
-    for state in rounds:
-        events = 0 if isinstance(state.event_reasons, Unavailable) else state.event_reasons
-        seen.update(name for mask, name in SLOWED_BY.items() if events & mask)
-        if not isinstance(state.other_processes, Unavailable) and state.other_processes > 0:
-            seen["other processes on the card"] += 1
+    # Few states differ, and there can be 100,000 rounds.
+    for (events, others), times in Counter((state.event_reasons, state.other_processes) for state in rounds).items():
+        if not isinstance(events, Unavailable):
+            seen.update({name: times for mask, name in SLOWED_BY.items() if events & mask})
+        if not isinstance(others, Unavailable) and others > 0:
+            seen["other processes on the card"] += times
     return [f"{what} beside {count} of {len(rounds)} rounds" for what, count in seen.items()]

@@ -9,7 +9,6 @@ from typing import Any
 from assay.admission import chosen_device
 from assay.record import Environment, StageName, Unavailable
 
-
 BLAME: Mapping[StageName, Sequence[str]] = {
     "interpreter": ("triton", "torch", "numpy", "processor", "libc"),
     "compile": ("triton", "assembler", "variable"),

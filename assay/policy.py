@@ -93,7 +93,7 @@ def _named(claim: Claim) -> str:
 def _said(claim: Claim) -> str:
     cause = f" ({claim.cause})" if claim.cause else ""
     state = "stale" if claim.outcome == "passed" else f"{claim.outcome}{cause}"
-    return f"{_named(claim)} is {state}: {claim.reason}"
+    return f"{_named(claim)} is {state}: {one_line(claim.reason, 160)}"
 
 
 def _unmet_claims(requirement: ClaimsRequired, claims: Sequence[Claim]) -> str | None:

@@ -17,6 +17,9 @@ from assay.page import Quoted, arranged, build_page, kernel_files, render
 from assay.record import Digest, Environment
 from assay.snippets import find_snippets
 
+MOST_SHOWN_BYTES = 8 * 2**20
+"""Of records that pages are rendered from again, the samples of timing apart: more would take seconds."""
+
 LIBRARIES = ("jinja2", "markupsafe")
 """Distributions that decide how the same templates render."""
 
@@ -56,6 +59,9 @@ def hindrance(opened: Opened, here: Installed) -> str | None:
         theirs = environment.distributions.get(name, "unknown")
         if theirs != ours:
             return f"made with {name} {theirs}, and {ours} is here"
+    size = sum(len(opened.payload[path]) for path, record in opened.records.items() if record.stage != "timing")
+    if size > MOST_SHOWN_BYTES:
+        return f"it shows {size} bytes of records, and at most {MOST_SHOWN_BYTES} are rendered"
     return None
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.artifact import canonical
 from assay.machines import blame, differences
-from assay.opening import Opened, UnsoundError
+from assay.opening import RESULTS, Opened, UnsoundError
 from assay.privacy import one_line
 from assay.progress import Progress
 from assay.record import Artifact, Environment, Record
@@ -23,7 +23,7 @@ from assay.soundness import open_sound
 from assay.sources import PACKAGE
 from assay.stage import NEEDS, record_path
 from assay.steps import Step, bar, plan
-from assay.workshop import NoRecord, Workshop, is_source, workshop
+from assay.workshop import NoRecord, Workshop, sources, workshop
 
 Machines = tuple[Environment, Environment]
 """The machine that made the bundle, and this one."""
@@ -72,7 +72,7 @@ def unmet(step: Step, made: Mapping[Path, Made]) -> str | None:
 def _other_sources(there: Artifact[Any], here: Artifact[Any]) -> list[str]:
     """Return the sources that one of the two records was not made from; earlier records differ as they must."""
     both = there.materials.items() ^ here.materials.items()
-    return sorted({path for path, _ in both if is_source(path)})
+    return sorted({path for path, _ in both if not path.startswith(RESULTS)})
 
 
 def _compare(step: Step, here: Made, machines: Machines) -> list[Reproduced]:
@@ -194,6 +194,6 @@ def main(argv: Sequence[str]) -> int:
         machines, rows = rerun(opened, steps, progress)
         progress.close(f"{len(steps)} stages")
         found = msgspec.structs.replace(found, differences=machines, rows=rows)
-    words = told(found) if chosen.run else told_plan(found, sum(map(is_source, opened.payload)))
+    words = told(found) if chosen.run else told_plan(found, len(sources(opened.payload)))
     print(canonical(found).decode() if chosen.json else words)
     return 1 if any(row.likeness == "different" for row in found.rows) else 0

@@ -33,13 +33,9 @@ def _entrant(found: Row, variant: DeclaredVariant | None) -> Entrant:
     return Entrant(name=variant.id, kind="variant", precision=variant.precision, configuration=variant.configuration)
 
 
-def _verdict(found: Row, barred: Verdict | None, sweep: Sweep, settings: TimingSettings) -> Verdict:
-    """Return the verdict that a row must have; its own where only the device could tell."""
-    if barred is not None:
-        return barred
-    if found.verdict.outcome == "passed":
-        return Verdict(outcome="passed", reason=how(settings, sweep.rounds))
-    return found.verdict
+def _verdict(found: Row, barred: Verdict | None, timed: Verdict) -> Verdict:
+    """Return the verdict that a row must have: that of all that were `timed`, or its own where the device decided."""
+    return barred or (timed if found.verdict.outcome == "passed" else found.verdict)
 
 
 def _row(spot: Spot, found: Row, entrant: Entrant, verdict: Verdict, sweep: Sweep) -> Faults:
@@ -54,12 +50,13 @@ def _row(spot: Spot, found: Row, entrant: Entrant, verdict: Verdict, sweep: Swee
 
 def _rows(spot: Spot, sweep: Sweep, terms: Terms) -> Faults:
     variants = {variant.id: variant for variant in terms.declaration.variants}
+    timed = Verdict(outcome="passed", reason=how(terms.settings, sweep.rounds))
     for at, found in enumerate(sweep.rows):
         variant = variants.get(found.entrant) if at < len(variants) else None
         barred = None if variant is None else terms.barred(variant.id)
         if barred is not None and (found.samples_ns or found.cubin_sha256):
             yield spot.at(at).fault("no samples of what is not to be timed", f"{len(found.samples_ns)}")
-        verdict = _verdict(found, barred, sweep, terms.settings)
+        verdict = _verdict(found, barred, timed)
         yield from _row(spot.at(at), found, _entrant(found, variant), verdict, sweep)
 
 

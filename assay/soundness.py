@@ -5,14 +5,15 @@ Pure. Nothing is taken from the bundle's own word: archive, bag and records are 
 """
 
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 
+import markupsafe
+
+from assay import markdown
 from assay.artifact import sha256_bytes
 from assay.chain import PAGES, chain, evidence_of, files, kernels_of, place, settings_of
 from assay.conclusion import conclude
 from assay.discrepancy import Faults, Spot, shown
-from assay.markdown import escape
 from assay.naming import bag_info, bundle_name, device_of
 from assay.opening import Opened, UnsoundError, open_bundle
 from assay.privacy import one_line, printable
@@ -73,9 +74,8 @@ def _report(opened: Opened) -> Faults:
     bundled = {page: sha256_bytes(opened.payload[page]) for page in PAGES}
     yield from spot.at("outputs").differ(bundled, found.outputs)
     sentence = printable(claims.status.sentence)
-    html, markdown = (opened.payload[page].decode("utf-8", "replace") for page in PAGES)
-    for page, text, said in ((PAGES[0], unescape(html), sentence), (PAGES[1], markdown, escape(sentence))):
-        if said not in text:
+    for page, said in zip(PAGES, (str(markupsafe.escape(sentence)), markdown.escape(sentence)), strict=True):
+        if said.encode() not in opened.payload[page]:
             yield f"{page}: expected the status {shown(sentence)}, found a page without it"
 
 

@@ -26,11 +26,14 @@ def interval_rank(count: int) -> int:
     Nagaraja, Order Statistics, 3rd ed., Wiley 2003, section 7.1). Samples are taken as independent. Computed in
     integers. Returns 0 where even the whole range covers less.
     """
-    rank, term, below, whole = 0, 1, 1, 2**count
-    while 2 * 20 * below <= whole:
-        rank += 1
-        term = term * (count - rank + 1) // rank
-        below += term
+    rank = count // 2
+    term = math.comb(count, rank)
+    # `below` counts the outcomes with at most `rank` samples below the median: by symmetry half of all, at the middle.
+    below = (2**count + (0 if count % 2 else term)) // 2
+    while rank > 0 and 2 * 20 * (below - term) > 2**count:
+        below -= term
+        term = term * rank // (count - rank + 1)
+        rank -= 1
     return rank
 
 

@@ -101,7 +101,8 @@ def _claims(run: RunRecords, kernels: Sequence[str]) -> list[Claim]:
 
 def stale_text(changed: Sequence[str]) -> str:
     """Return what became of the sources, such as 'stale: kernels/matmul.py changed'; nothing where all are the same."""
-    return f"stale: {listing(changed, 2, 'files')} changed" if changed else ""
+    more = f" and {len(changed) - 2} more" if len(changed) > 2 else ""
+    return f"stale: {', '.join(changed[:2])}{more} changed" if changed else ""
 
 
 def _share(claims: Sequence[Claim]) -> str | None:

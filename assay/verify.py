@@ -1,8 +1,8 @@
 """Command `verify`: whether a bundle is sound, signed by somebody trusted, and shows what is required of it.
 
-Nothing of a bundle is extracted or run. Exit 0: sound. 1: not intact. 2: unreadable, or a usage error. 3: intact, and not
-signed by a key given with --trust. 4: intact, and a requirement (--require, --fresh) is not met. Of several, 2 comes
-before 1, 1 before 3, and 3 before 4.
+Nothing of a bundle is extracted or run. Exit 0: sound. 1: not intact. 2: unreadable, or a usage error. 3: intact, and
+not signed by a key given with --trust. 4: intact, and a requirement (--require, --fresh) is not met. Of several, 2
+comes before 1, 1 before 3, and 3 before 4.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from assay.signature import check_signatures
 from assay.soundness import faults, guarded
 from assay.sources import modules, workflow_files, workflow_names
 
-SHOWN_FAULTS = 100
+SHOWN_FAULTS = 20
 """Faults that are printed; `--json` has them all."""
 
 CHECKED = "form, digests, chain of materials, one machine, gate, every derived figure, claims"

@@ -4,7 +4,6 @@ The sources are untrusted: what they print is shown cleaned, what they write is 
 its limit is ended. Nothing else confines them.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -19,15 +18,24 @@ from typing import Any
 
 from assay.artifact import LARGEST_RECORD_BYTES, read
 from assay.errors import RecordError, UsageError
-from assay.opening import RESULTS, UnsoundError
+from assay.opening import UnsoundError
 from assay.privacy import one_line
 from assay.progress import Progress
 from assay.record import Artifact
+from assay.sources import workflow_names
 from assay.steps import Task
 
 POLL_S = 0.2
-_PR_SET_PDEATHSIG = 1  # sys/prctl.h
-_LIBC = ctypes.CDLL(None)
+# Else a stage, and the kernels that it runs, would outlive a command that was killed. Not in `preexec_fn`: forking a
+# process that has threads is warned of. 1: PR_SET_PDEATHSIG (sys/prctl.h).
+_LAUNCH = """
+import ctypes, os, runpy, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv.pop(1)):
+    sys.exit("the command that started this stage has ended")
+sys.path[0] = os.getcwd()
+runpy.run_module("assay", run_name="__main__", alter_sys=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -58,13 +66,12 @@ class Workshop:
     def write(self, payload: Mapping[str, bytes]) -> None:
         """Write the sources; UnsoundError where a name leads out of the folder."""
         root = self.project.resolve()
-        for name, data in payload.items():
+        for name in sources(payload):
             path = (root / name).resolve()
             if not path.is_relative_to(root):
                 raise UnsoundError(f"{name!a}: expected a file inside the bundle, found a path that leads out of it")
-            if is_source(name):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(payload[name])
 
     def run(self, task: Task, progress: Progress) -> Artifact[Any] | NoRecord:
         """Run one stage to its end and read its record strictly."""
@@ -83,7 +90,7 @@ class Workshop:
             return NoRecord(one_line(str(error).replace(f"{self.project}/", "")))
 
     def _run(self, task: Task, log: Path, progress: Progress) -> str | None:
-        command = [sys.executable, "-m", "assay", task.stage, *task.options]
+        command = [sys.executable, "-c", _LAUNCH, str(os.getpid()), task.stage, *task.options]
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 command,
@@ -93,7 +100,6 @@ class Workshop:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has one thread
             )
         try:
             return _wait(process, task, log, progress)
@@ -101,14 +107,9 @@ class Workshop:
             _end(process)
 
 
-def is_source(name: str) -> bool:
-    """Return whether a payload file is one that runs, and not a result."""
-    return not name.startswith(RESULTS)
-
-
-def _die_with_parent() -> None:
-    # Else a stage, and the kernels that it runs, would outlive a command that was killed.
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def sources(payload: Mapping[str, bytes]) -> list[str]:
+    """Return what is written: the workflow's files. Another, such as a torch.py, could pass for an installed module."""
+    return workflow_names(payload)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forge import forge
 from packed import archive_of, payload_of
 from records import MATMUL, Tree, device, replaced
 
 from assay.__main__ import main
 from assay.artifact import canonical, decode_artifact, seal
+from assay.compare import MARGIN, show
+from assay.differences import find_differences
+from assay.opening import open_bytes
 from assay.record import StageName, Verdict, number
 
 Change = Callable[[Any], Any]
@@ -43,14 +47,10 @@ def with_samples(timing: Any, factor: Callable[[Any], float]) -> Any:
     return replaced(timing, sweeps=sweeps)
 
 
-def put(folder: Path, payload: dict[str, bytes], words: str) -> str:
-    name, data = archive_of(payload, words)
-    (folder / f"{name}.tar").write_bytes(data)
-    return str(folder / f"{name}.tar")
-
-
-def compare(folder: Path, a: dict[str, bytes], b: dict[str, bytes], *more: str) -> int:
-    return main(["compare", put(folder, a, "assay-a"), put(folder, b, "assay-b"), *more])
+def compare(a: dict[str, bytes], b: dict[str, bytes], margin: float = MARGIN, as_json: bool = False) -> int:
+    """Compare two bundles that open; that only sound ones get this far is tried at the end, with bundles on disk."""
+    one, other = [open_bytes(data, name) for name, data in (archive_of(a, "assay-a"), archive_of(b, "assay-b"))]
+    return show(find_differences(one, other, margin), as_json)
 
 
 def section(said: str, name: str) -> str:
@@ -70,9 +70,9 @@ def first_claim(payload: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
 
 
 def test_nothing_changed_between_a_bundle_and_itself(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert compare(tmp_path, payload, payload) == 0
+    assert compare(payload, payload) == 0
     said = capsys.readouterr().out
     assert section(said, "Environment") == "Environment: 0 differences"
     assert section(said, "Claims") == "Claims: 0 lost, 0 gained, 0 changed"
@@ -84,39 +84,35 @@ def test_nothing_changed_between_a_bundle_and_itself(
     assert "is ignored on purpose" in said
 
 
-def test_when_a_run_took_place_changes_nothing(tmp_path: Path, payload: dict[str, bytes]) -> None:
+def test_when_a_run_took_place_changes_nothing(payload: dict[str, bytes]) -> None:
     later = dict(payload)
     for path in [name for name in payload if name.startswith("results/")]:
         stage: Any = Path(path).stem
         artifact = decode_artifact(payload[path], stage, path)
         run = replaced(artifact.run, started="2031-01-01T00:00:00Z", duration_ns=7)
         later[path] = canonical(seal(replaced(artifact, run=run)))
-    assert compare(tmp_path, payload, later, "--margin", "0.2") == 0
+    assert compare(payload, later, 0.002) == 0
 
 
-def test_a_claim_that_is_lost_is_worse(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_claim_that_is_lost_is_worse(payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
     lost = first_claim(payload, outcome="untested", cause="no-device", reason="no sm_90 device here")
-    assert compare(tmp_path, payload, lost) == 1
+    assert compare(payload, lost) == 1
     said = capsys.readouterr().out
     assert section(said, "Claims") == (
         "Claims: 1 lost, 0 gained, 0 changed\n"
         "! lost: matmul ieee/64x64x32, accurate on sm_90: verified -> blocked (no sm_90 device here)"
     )
     assert said.endswith("\n\nWorse in B, each marked with !: claims 1, errors 0, times 0.\n")
-    assert compare(tmp_path, lost, payload) == 0
+    assert compare(lost, payload) == 0
     assert section(capsys.readouterr().out, "Claims") == (
         "Claims: 0 lost, 1 gained, 0 changed\n- gained: matmul ieee/64x64x32, accurate on sm_90: blocked -> verified"
     )
 
 
-def test_a_claim_that_fails_is_worse(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_claim_that_fails_is_worse(payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
     untested = first_claim(payload, outcome="untested", cause="no-device", reason="no device")
     failed = first_claim(payload, outcome="failed", cause="wrong-value", reason="\x1b[31m3 elements\nare wrong")
-    assert compare(tmp_path, untested, failed) == 1
+    assert compare(untested, failed) == 1
     assert section(capsys.readouterr().out, "Claims") == (
         "Claims: 0 lost, 0 gained, 1 changed\n"
         "! changed: matmul ieee/64x64x32, accurate on sm_90: blocked -> failed (3 elements are wrong)"
@@ -131,7 +127,6 @@ def slower(payload: dict[str, bytes], factor: Callable[[Any], float]) -> dict[st
     ("factor", "verdict", "worse"), [(1.05, "slower", True), (0.95, "faster", False), (1.01, "same", False)]
 )
 def test_times_are_judged_from_the_samples(
-    tmp_path: Path,
     payload: dict[str, bytes],
     factor: float,
     verdict: str,
@@ -139,21 +134,21 @@ def test_times_are_judged_from_the_samples(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     after = slower(payload, lambda row: factor if row.entrant == "ieee/64x64x32" else 1.0)
-    assert compare(tmp_path, payload, after) == int(worse)
+    assert compare(payload, after) == int(worse)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "ieee/64x64x32: " in line]
     assert line.startswith(f"{'!' if worse else '-'} {verdict}: matmul 2048x2048x2048, ieee/64x64x32: 0.40")
     assert f"ratio {factor}" in line
 
 
-def test_the_margin_decides(tmp_path: Path, payload: dict[str, bytes]) -> None:
+def test_the_margin_decides(payload: dict[str, bytes]) -> None:
     after = slower(payload, lambda row: 1.05)
-    assert [compare(tmp_path, payload, after, "--margin", margin) for margin in ("4", "6")] == [1, 0]
+    assert [compare(payload, after, margin) for margin in (0.04, 0.06)] == [1, 0]
 
 
 def test_a_library_that_got_slower_is_said_and_is_not_worse(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert compare(tmp_path, payload, slower(payload, lambda row: 2.0 if row.kind == "peer" else 1.0)) == 0
+    assert compare(payload, slower(payload, lambda row: 2.0 if row.kind == "peer" else 1.0)) == 0
     assert "- slower: matmul 2048x2048x2048, cuBLAS fp32 (library): " in capsys.readouterr().out
 
 
@@ -168,38 +163,38 @@ def checked(payload: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(("past", "mark"), [(0, "-"), (3, "!")])
 def test_an_error_past_its_bound_is_worse(
-    tmp_path: Path, payload: dict[str, bytes], past: int, mark: str, capsys: pytest.CaptureFixture[str]
+    payload: dict[str, bytes], past: int, mark: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     after = checked(payload, normalised_error=0.5, past_bound=past)
-    assert compare(tmp_path, payload, after) == int(past > 0)
+    assert compare(payload, after) == int(past > 0)
     assert section(capsys.readouterr().out, "Accuracy").splitlines()[1:] == [
         f"{mark} matmul ieee/64x64x32, gpu, largest of aligned-256x256x1024: 1.24e-6 -> 5.00e-1"
     ]
 
 
 def test_an_error_that_is_no_number_is_shown_as_such(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     after = checked(payload, normalised_error=number(float("nan")), past_bound=1)
-    assert compare(tmp_path, payload, after) == 1
+    assert compare(payload, after) == 1
     assert "1.24e-6 -> NaN" in capsys.readouterr().out
 
 
-def test_another_device_is_said(tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_device_is_said(payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
     after = changed(payload, "environment", lambda found: replaced(found, devices=[device("NVIDIA H100")]))
-    assert compare(tmp_path, payload, after) == 0
+    assert compare(payload, after) == 0
     said = capsys.readouterr().out
     assert section(said, "Environment") == "Environment: 1 difference\n- devices[0].name: NVIDIA H200 -> NVIDIA H100"
     assert "- note: A ran on NVIDIA H200 (sm_90), B on NVIDIA H100 (sm_90)" in said
 
 
 def test_json_holds_every_difference_and_is_the_same_each_time(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     after = checked(slower(payload, lambda row: 1.05), normalised_error=0.5)
     said = []
     for _ in range(2):
-        assert compare(tmp_path, payload, after, "--json") == 1
+        assert compare(payload, after, as_json=True) == 1
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     assert said[0].count("\n") == 1
@@ -213,15 +208,38 @@ def test_json_holds_every_difference_and_is_the_same_each_time(
     assert "ignored on purpose" in tree["ignored"]
 
 
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two sound bundles on disk: of an H200, and of a machine without a device."""
+    folder = tmp_path_factory.mktemp("archives")
+    for name, found in (("h200.tar", device()), ("none.tar", None)):
+        (folder / name).write_bytes(forge(found, (MATMUL,)).archive())
+    return str(folder / "h200.tar"), str(folder / "none.tar")
+
+
+def test_sound_bundles_are_compared(archives: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    h200, none = archives
+    assert main(["compare", h200, none]) == 1
+    said = capsys.readouterr().out
+    assert "! lost: matmul ieee/64x64x32, ieee/128x64x64, tf32/64x64x32, tf32/128x64x64, ran on sm_90: " in said
+    assert "A ran on NVIDIA H200 (sm_90), B on no GPU" in said
+    assert main(["compare", none, h200]) == 0
+    assert "\n- gained: matmul " in capsys.readouterr().out
+    assert main(["compare", h200, h200, "--json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert {time["verdict"] for time in tree["times"]} == {"same"}
+
+
 def test_what_is_no_sound_bundle_is_not_compared(
-    tmp_path: Path, payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, payload: dict[str, bytes], archives: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good, spoilt = put(tmp_path, payload, "assay-a"), tmp_path / "spoilt.tar"
+    good, spoilt, unsound = archives[0], tmp_path / "spoilt.tar", tmp_path / "unsound.tar"
     spoilt.write_bytes(Path(good).read_bytes().replace(b"H200", b"H100"))
+    unsound.write_bytes(archive_of(payload)[1])
     for pair, told in (
         ((good, str(spoilt)), "only sound bundles are compared"),
-        ((str(spoilt), good), "only sound bundles are compared"),
-        ((good, str(tmp_path / "none.tar")), "none.tar: cannot be read (No such file or directory)"),
+        ((str(unsound), good), "only sound bundles are compared"),
+        ((good, str(tmp_path / "missing.tar")), "missing.tar: "),
     ):
         assert main(["compare", *pair]) == 2
         said = capsys.readouterr()
@@ -231,8 +249,6 @@ def test_what_is_no_sound_bundle_is_not_compared(
 
 
 @pytest.mark.parametrize("margin", ["-1", "101", "nan", "two"])
-def test_a_margin_that_is_no_percentage_is_refused(
-    tmp_path: Path, payload: dict[str, bytes], margin: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compare(tmp_path, payload, payload, f"--margin={margin}") == 2
+def test_a_margin_that_is_no_percentage_is_refused(margin: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "a.tar", "b.tar", f"--margin={margin}"]) == 2
     assert f"--margin: expected a percentage from 0 to 100, found {margin}" in capsys.readouterr().err

@@ -19,7 +19,7 @@ FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
     (Fault("exception", "out of resource: shared memory", "OutOfResources"), "tf32", "inapplicable", "does-not-fit"),
     (Fault("exception", REFUSED_PRECISION, "AssertionError"), "bf16x6", "inapplicable", "unsupported-precision"),
     (Fault("exception", ALLOWED, "CompilationError"), "tf32", "inapplicable", "unsupported-precision"),
-    (Fault("exception", REFUSED_PRECISION, "AssertionError"), "quadruple", "failed", "exception"),
+    (Fault("exception", REFUSED_PRECISION.replace("bf16x6", "half"), "AssertionError"), "half", "failed", "exception"),
     (Fault("exception", "input_precision must be one of (...)", "ValueError"), "bf16x3", "failed", "exception"),
     (
         Fault("exception", "type fp8e4nv not supported in this architecture", "CompilationError"),

@@ -21,15 +21,16 @@ from records import MATMUL, Tree, device, environment, replaced
 from assay.__main__ import main
 from assay.artifact import canonical, decode, decode_artifact, seal
 from assay.bag import make_bag
+from assay.config import Settings
 from assay.machines import blame, differences, missing
 from assay.opening import Opened, UnsoundError, open_bytes
 from assay.progress import Progress
 from assay.record import Compile, Gpu, Interpreter, StageName, Timing, Verdict
-from assay.reproduce import Reproduction, edited, rerun, told, told_plan
+from assay.reproduce import Reproduction, edited, rerun, told, told_plan, unmet
 from assay.reproduction import About, Reproduced, compare
-from assay.steps import SETUP_S, bar, plan
+from assay.steps import SETUP_S, Step, bar, plan
 from assay.ustar import pack
-from assay.workshop import workshop
+from assay.workshop import Workshop, workshop
 
 HERE = environment(device())
 RESULTS: dict[StageName, type[Any]] = {"interpreter": Interpreter, "compile": Compile, "gpu": Gpu, "timing": Timing}
@@ -218,12 +219,12 @@ def test_a_distribution_that_is_not_here_is_named() -> None:
 # Bundles whose package is a stand-in that needs no torch
 
 STAND_IN = """
-import os, pathlib, stat, sys, time
+import os, pathlib, sys, time
 out = sys.argv[sys.argv.index("--out") + 1]
 path = pathlib.Path(out)
 path.parent.mkdir(parents=True, exist_ok=True)
 {before}
-path.write_bytes(pathlib.Path("prepared", out).read_bytes())
+path.write_bytes(pathlib.Path("envs", out.replace("/", "-")).read_bytes())
 """
 
 
@@ -239,7 +240,7 @@ def stand_in(folder: Path, before: str = "", there: Any = None, here: Any = None
     change the fields of the bundle's record of the interpreter.
     """
     made, other = payload(folder / "there", there), payload(folder / "here", here)
-    ready = {f"prepared/{path}": data for path, data in other.items() if path.startswith("results/")}
+    ready = {f"envs/{path.replace('/', '-')}": data for path, data in other.items() if path.startswith("results/")}
     package = {"assay/__init__.py": b"", "assay/__main__.py": STAND_IN.format(before=before).encode()}
     if edits:
         path = "results/matmul/interpreter.json"
@@ -337,6 +338,22 @@ def test_a_stage_that_leaves_no_record_costs_itself_alone(
     assert "\x1b" not in rows["interpreter"].what
     assert rows["compile"].likeness == "identical"
     assert not list(temporary.iterdir())
+
+
+def test_what_builds_on_a_record_that_was_not_made_is_not_reproducible(tmp_path: Path, temporary: Path) -> None:
+    rows = run(stand_in(tmp_path, "if sys.argv[1] == 'compile': os.abort()", there=device(), here=device()))
+    assert rows["compile"].likeness == "different"
+    builds_on: dict[StageName, str] = {"gpu": "compile", "timing": "gpu"}
+    for stage, need in builds_on.items():
+        assert rows[stage].likeness == "not reproducible here"
+        assert rows[stage].what == f"stage '{need}', which it builds on, left no record here"
+
+
+def test_behind_a_gate_that_refuses_here_nothing_runs_on_the_device() -> None:
+    gate = records.evidence("gate", records.gate(None)).artifact
+    step = Step(records.evidence("gpu", records.gpu(MATMUL, device()), "matmul").artifact, Settings())
+    ready = {Path(f"results/{name}.json"): gate for name in ("environment", "gate", "matmul/compile")}
+    assert unmet(step, ready) == records.NO_DRIVER.reason
 
 
 def test_without_a_description_of_this_machine_nothing_is_compared(tmp_path: Path, temporary: Path) -> None:
@@ -490,19 +507,22 @@ def test_a_bundle_that_lacks_what_runs_is_refused(tmp_path: Path, name: str, wor
         plan(without(stand_in(tmp_path), name))
 
 
-@pytest.mark.parametrize("name", ["../outside", "/outside", "kernels/../../outside"])
-def test_no_source_is_written_outside_the_folder(temporary: Path, name: str) -> None:
-    with (
-        pytest.raises(UnsoundError, match="expected a file inside the bundle"),
-        workshop({"kernels/a.py": b"", name: b"x"}),
-    ):
-        pass
+def test_no_source_is_written_outside_the_folder(temporary: Path) -> None:
+    (temporary / "link").mkdir()
+    room = Workshop(temporary)
+    (temporary / "project").mkdir()
+    (temporary / "project/kernels").symlink_to(temporary / "link")
+    with pytest.raises(UnsoundError, match="expected a file inside the bundle, found a path that leads out of it"):
+        room.write({"kernels/a.py": b"x"})
+    assert not list((temporary / "link").iterdir())
+
+
+@pytest.mark.parametrize("name", ["../kernels/a.py", "/kernels/a.py", "kernels/../../a.py", "torch.py", "torch/a.py"])
+def test_only_files_of_a_workflow_are_written(temporary: Path, name: str) -> None:
+    """A result, and what could pass for an installed module, are left out."""
+    with workshop({"results/gate.json": b"{}", "kernels/b.py": b"text", name: b"x"}) as room:
+        assert [path.name for path in room.folder.rglob("*") if path.is_file()] == ["b.py"]
     assert not list(temporary.iterdir())
-
-
-def test_results_of_the_bundle_are_not_written(temporary: Path) -> None:
-    with workshop({"results/gate.json": b"{}", "kernels/a.py": b"text"}) as room:
-        assert [path.name for path in room.project.rglob("*") if path.is_file()] == ["a.py"]
 
 
 def test_a_package_that_is_not_the_one_at_hand_is_said(tmp_path: Path) -> None:
@@ -572,7 +592,7 @@ def test_a_real_bundle_comes_out_again(bundled: Path, temporary: Path, capsys: p
 def test_a_binary_that_the_sources_do_not_give_is_different(
     bundled: Path, temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A forged record in a bundle whose every hash is right is found by running its sources again."""
+    """A forged record is refused before anything runs; were it not, running the sources again would find it."""
     opened = open_bytes(bundled.read_bytes(), "bundled")
     path = "results/one/compile.json"
     true = opened.records[path]
@@ -581,6 +601,9 @@ def test_a_binary_that_the_sources_do_not_give_is_different(
     data = canonical(seal(replaced(true, result=replaced(true.result, builds=[forged]))))
     only_one = {name: data for name, data in opened.payload.items() if "/two" not in name}
     name, archive = archive_of({**only_one, path: data})
+    (temporary.parent / "forged.tar").write_bytes(archive)
+    assert main(["reproduce", str(temporary.parent / "forged.tar"), "--run"]) == 1
+    assert capsys.readouterr().err.startswith(f"assay reproduce: {temporary.parent}/forged.tar: results/")
     rows = run(open_bytes(archive, name))
     assert rows["compile"].likeness == "different"
     assert rows["compile"].differing == [

@@ -2,6 +2,10 @@
 
 import dataclasses
 import json
+import os
+import re
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import ROOT
 
-from assay.artifact import read, sha256_file
+from assay.artifact import exclusive, read, sha256_file
 from assay.config import READS, Settings
 from assay.errors import ConfigError, RecordError, UsageError
 from assay.record import ARTIFACTS, StageName
@@ -147,6 +151,26 @@ def test_a_run_writes_what_was_found_with_what_it_was_made_of(gate: Callable[...
     assert artifact.materials["results/environment.json"] == sha256_file(Path("results/environment.json"))
     assert artifact.materials["assay/gate.py"] == sha256_file(ROOT / "assay/gate.py")
     assert (artifact.stage, artifact.kernel, artifact.run.exit_code) == ("gate", None, 0)
+
+
+def test_a_run_waits_for_another_that_writes_the_same_record(gate: Callable[..., Any]) -> None:
+    called = threading.Event()
+
+    def find(_: Job) -> Any:
+        called.set()
+        return records.gate(None)
+
+    runner = threading.Thread(target=gate, args=(find,))
+    with exclusive(Path("results/gate.json")):
+        runner.start()
+        deadline = time.monotonic() + 30
+        # The system itself lists who waits for which lock.
+        while not re.search(rf"-> FLOCK .* {os.getpid()} ", Path("/proc/locks").read_text("utf-8")):
+            assert time.monotonic() < deadline, "waited 30 s in vain"
+            time.sleep(0.002)
+        assert not called.is_set()
+    runner.join()
+    assert called.is_set()
 
 
 def test_a_run_that_fails_leaves_the_earlier_record(gate: Callable[..., Any]) -> None:

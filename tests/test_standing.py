@@ -10,7 +10,7 @@ from records import MATMUL, SOFTMAX, Subject, Tree, device, replaced
 from assay.artifact import read
 from assay.record import Device
 from assay.stage import stage_of
-from assay.standing import RunRecords, choose
+from assay.standing import RunRecords, choose, stale_text
 
 PLACES: dict[str, Device | None] = {"no GPU": None, "NVIDIA H200 (sm_90)": device(), "T4 (sm_90)": device("T4")}
 
@@ -117,6 +117,13 @@ def test_the_row_counts_what_applies_at_each_tier(made: Made) -> None:
     )
     (one,) = choose([made.run("no GPU", BOTH)], "softmax")
     assert one.kernels[0].shown == "interpreted 1 of 1; compiled 3 of 3 on 3 targets; fits 2 of 2 on sm_80, sm_90"
+
+
+def test_of_many_changed_sources_two_are_named() -> None:
+    assert stale_text(["kernels/a.py", "assay/b.py", "assay/c.py", "assay/d.py"]) == (
+        "stale: kernels/a.py, assay/b.py and 2 more changed"
+    )
+    assert stale_text([]) == ""
 
 
 @pytest.mark.parametrize(

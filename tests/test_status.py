@@ -4,24 +4,30 @@ import os
 import shutil
 import stat
 import subprocess
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from packed import archive_of, payload_of, write_bundle
-from records import MATMUL, Tree, device, replaced
+from forge import H200, forge
+from packed import archive_of, payload_of
+from records import MATMUL, Tree, replaced
 
 from assay.__main__ import main
-from assay.artifact import canonical, read, seal, sha256_bytes, write_bytes
+from assay.artifact import sha256_bytes
+from assay.opening import open_bundle, open_bytes
+from assay.record import Device
+from assay.status import read_bundle
 
 MARKDOWN = "# Title\n\n<!-- assay:status -->\nold\n<!-- assay:end -->\n\nrest\n"
-H200 = "on NVIDIA H200 (sm_90, driver 580.159.04) 4 of 4 variants ran"
+RAN = "on NVIDIA H200 (sm_90, driver 580.159.04) 4 of 4 variants ran"
 
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     """A checkout in which the workflow has run on an H200, with a page; nothing is archived."""
     monkeypatch.chdir(tmp_path)
-    made = Tree(tmp_path, (MATMUL,), device()).lay_out()
+    made = Tree(tmp_path, (MATMUL,), H200).lay_out()
     Path("page.md").write_text(MARKDOWN)
     return made
 
@@ -30,11 +36,24 @@ def status(*arguments: str) -> int:
     return main(["status", *arguments])
 
 
+@cache
+def forged(found: Device | None = None) -> tuple[str, bytes]:
+    """Return the name and the bytes of a sound bundle, made from the sources of the tree."""
+    data = forge(found, (MATMUL,)).archive()
+    return open_bytes(data, "forged").name, data
+
+
+def put(name: str, data: bytes, folder: str = "archive") -> Path:
+    Path(folder).mkdir(exist_ok=True)
+    path = Path(folder, f"{name}.tar")
+    path.write_bytes(data)
+    return path
+
+
 def archived(tree: Tree) -> Path:
-    """Pack the results, and take them away."""
-    bundle = write_bundle(tree.folder, Path("archive"))
+    """Put a bundle in the archive, and take the results away."""
     shutil.rmtree("results")
-    return bundle
+    return put(*forged(H200))
 
 
 def test_an_archived_bundle_is_told_with_a_link_to_it(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +61,7 @@ def test_an_archived_bundle_is_told_with_a_link_to_it(tree: Tree, capsys: pytest
     assert status("page.md") == 0
     assert capsys.readouterr() == ("page.md: written\n", "")
     page = Path("page.md").read_text()
-    assert H200 in page
+    assert RAN in page
     assert f"| NVIDIA H200 (sm_90) | 2026-11-29 | [{bundle.name}]({bundle.as_posix()}) |" in page
     assert page.startswith("# Title\n\n<!-- assay:status -->\n\n| kernel |")
     assert page.endswith("\n\n<!-- assay:end -->\n\nrest\n")
@@ -109,14 +128,17 @@ def test_stale_results_are_named_and_not_used(tree: Tree, capsys: pytest.Capture
 
 
 def test_an_unsound_bundle_is_named_and_the_rest_goes_on(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
-    good = write_bundle(tree.folder, Path("archive"))
-    spoilt = good.read_bytes().replace(b"NVIDIA H200", b"NVIDIA H999")
-    Path("archive/spoilt.tar").write_bytes(spoilt)
-    Path("archive/none.tar").write_bytes(b"")
-    shutil.rmtree("results")
+    put("unsound", archive_of(payload_of(tree.folder))[1])
+    good = archived(tree)
+    put("spoilt", good.read_bytes().replace(b"NVIDIA H200", b"NVIDIA H999"))
+    put("none", b"")
     assert status("page.md") == 0
     errors = capsys.readouterr().err.splitlines()
-    assert [line.split(": ")[2] for line in errors] == ["archive/none.tar", "archive/spoilt.tar"]
+    assert [line.split(": ")[2] for line in errors] == [
+        "archive/none.tar",
+        "archive/spoilt.tar",
+        "archive/unsound.tar",
+    ]
     page = Path("page.md").read_text()
     assert "H999" not in page
     assert good.name in page
@@ -151,7 +173,7 @@ def test_source_files_keep_their_comments_line_ends_and_mode(tree: Tree) -> None
     assert after.endswith(end)
     lines = after[len(start) : -len(end)].split(b"\r\n")[:-1]
     assert lines[0].startswith(b"  /* PARTIALLY VERIFIED on 2026-11-29: under the Triton 3.6.0")
-    assert lines[-1] == f"  /* Evidence: {bundle} */".encode()
+    assert lines[-2:] == [b"  /* Evidence: */", f"  /* {bundle} */".encode()]
     assert b"\n" not in b"".join(lines)
     assert stat.S_IMODE(Path("a.c").stat().st_mode) == 0o750
 
@@ -159,7 +181,7 @@ def test_source_files_keep_their_comments_line_ends_and_mode(tree: Tree) -> None
 def test_a_python_file_with_its_status_is_the_same_program(tree: Tree) -> None:
     Path("a.py").write_text("def f():\n    # assay:status\n    # assay:end\n    return 7\n")
     assert status("a.py") == 0
-    assert H200.split(" 4 of", maxsplit=1)[0] in " ".join(Path("a.py").read_text().replace("#", "").split())
+    assert RAN.split(" 4 of", maxsplit=1)[0] in " ".join(Path("a.py").read_text().replace("#", "").split())
     scope: dict[str, object] = {}
     exec(compile(Path("a.py").read_bytes(), "a.py", "exec"), scope)
     assert scope["f"]() == 7  # type: ignore[operator]
@@ -179,7 +201,7 @@ def test_a_link_to_a_page_stays_one(tree: Tree) -> None:
     Path("link.md").symlink_to("page.md")
     assert status("link.md") == 0
     assert Path("link.md").is_symlink()
-    assert H200 in Path("page.md").read_text()
+    assert RAN in Path("page.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -201,7 +223,7 @@ def test_a_page_without_a_block_stops_all_before_anything_is_written(
 
 
 def test_evidence_can_be_named(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle = write_bundle(tree.folder, tmp_path / "elsewhere")
+    bundle = tmp_path / put(*forged(H200), "elsewhere")
     for place in (bundle, bundle.parent):
         assert status("page.md", "--evidence", str(place)) == 0
         assert f"[{bundle.name}](elsewhere/{bundle.name})" in Path("page.md").read_text()
@@ -212,32 +234,30 @@ def test_evidence_can_be_named(tree: Tree, tmp_path: Path, capsys: pytest.Captur
     )
 
 
-def test_the_newest_run_is_told(tree: Tree) -> None:
-    first = write_bundle(tree.folder, Path("archive"), "assay-old")
-    payload = payload_of(tree.folder)
-    claims = read(Path("results/claims.json"), "claims")
-    later = replaced(claims, run=replaced(claims.run, started="2026-11-30T09:00:00Z"))
-    write_bytes(Path("results/claims.json"), canonical(seal(later)))
-    payload["results/claims.json"] = Path("results/claims.json").read_bytes()
-    name, data = archive_of(payload, "assay-new")
-    Path(f"archive/{name}.tar").write_bytes(data)
+def test_the_newest_run_at_each_place_is_told(tree: Tree) -> None:
+    def later(artifact: Any) -> Any:
+        return replaced(artifact, run=replaced(artifact.run, started="2026-11-30T09:00:00Z"))
+
+    newer = forge(H200, (MATMUL,)).change("results/claims.json", later).archive()
+    new = put(open_bytes(newer, "newer").name, newer)
+    cpu, old = put(*forged()), archived(tree)
     assert status("page.md") == 0
     page = Path("page.md").read_text()
-    assert f"| 2026-11-30 | [{name}.tar](archive/{name}.tar) |" in page
-    assert first.name not in page
+    assert f"| NVIDIA H200 (sm_90) | 2026-11-30 | [{new.name}]({new}) |" in page
+    assert f"| no GPU | 2026-11-29 | [{cpu.name}]({cpu}) |" in page
+    assert old.name not in page
 
 
-def test_a_bundle_chooses_no_file_to_read(tree: Tree) -> None:
-    """A record may name any path as its material; only names that the bundle itself holds are looked up here."""
-    gate = read(Path("results/gate.json"), "gate")
+def test_a_bundle_chooses_no_file_to_read(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record may name any path as its material. Only names that its bundle holds too are looked up."""
     private = Path("private.txt").absolute()
     private.write_bytes(b"guess")
-    guess = {str(private): sha256_bytes(b"guess")}
-    named = replaced(gate, materials={**gate.materials, **guess})
-    payload = {**payload_of(tree.folder), "results/gate.json": canonical(seal(named))}
-    name, data = archive_of(payload)
-    Path("archive").mkdir()
-    Path(f"archive/{name}.tar").write_bytes(data)
-    shutil.rmtree("results")
-    assert status("page.md") == 0
-    assert f"stale: {private} changed" in Path("page.md").read_text()
+
+    def guess(artifact: Any) -> Any:
+        return replaced(artifact, materials={**artifact.materials, str(private): sha256_bytes(b"guess")})
+
+    data = forge(H200, (MATMUL,)).change("results/gate.json", guess).archive()
+    monkeypatch.setattr("assay.status.open_sound", open_bundle)
+    run = read_bundle(put("guess", data))
+    assert "kernels/matmul.py" in run.now
+    assert str(private) not in run.now

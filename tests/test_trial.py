@@ -248,6 +248,11 @@ def test_trespass_is_judged_before_values_and_the_comparison_is_kept(tried: Benc
     assert check.comparisons[0].past_bound > 0
 
 
+def test_trespass_is_judged_before_what_was_left_unwritten(tried: Bench, tmp_path: Path) -> None:
+    shifted = double(tmp_path, (STORE, STORE.replace("i * y_step", "(i + 1) * y_step")))
+    assert found(tried.check(shifted, "f32/block64", "ragged")).cause == "out-of-bounds-write"
+
+
 FAKE = """
     print('{"answer": {"check": {}, "cubins": []}}', flush=True)
     print("junk" * 1000)
