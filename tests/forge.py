@@ -233,6 +233,19 @@ def _project() -> Mapping[str, bytes]:
     return {path.as_posix(): path.read_bytes() for path in workflow_files() if path.parts[0] != "kernels"}
 
 
+def with_value(tree: Any, keys: Sequence[str], value: Any) -> Any:
+    """Return a record, list or dictionary with another value at a place in it; a function gets the value there."""
+    if not keys:
+        return value(tree) if callable(value) else value
+    key, *rest = keys
+    if isinstance(tree, list):
+        at = int(key)
+        return [*tree[:at], with_value(tree[at], rest, value), *tree[at + 1 :]]
+    if isinstance(tree, dict):
+        return {**tree, key: with_value(tree.get(key), rest, value)}
+    return replace(tree, **{key: with_value(getattr(tree, key), rest, value)})
+
+
 # Bundles
 
 
@@ -248,9 +261,11 @@ class Forge:
     root: str | None = None
     info: dict[str, str] | None = None
 
-    def edit(self, path: str, **changes: Any) -> "Forge":
-        """Change fields of a record's result."""
-        return self.change(path, lambda artifact: replace(artifact, result=replace(artifact.result, **changes)))
+    def put(self, pointer: str, value: Any) -> "Forge":
+        """Put a value in the place of another: `pointer` is path and JSON pointer, such as results/gate.json/kernel."""
+        path, _, place_ = pointer.partition(".json/")
+        keys = place_.split("/")
+        return self.change(f"{path}.json", lambda artifact: with_value(artifact, keys, value))
 
     def change(self, path: str, edit: Edit) -> "Forge":
         """Change a record, envelope and all."""
