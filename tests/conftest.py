@@ -25,6 +25,16 @@ def _in_the_project() -> Iterator[None]:
     os.chdir(before)
 
 
+@pytest.fixture(autouse=True)
+def _own_environment() -> Iterator[None]:
+    """Undo what a test did to the environment: a variable left behind would make every later run capture it anew."""
+    before = dict(os.environ)
+    yield
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @cache
 def _gate() -> str:
     done = subprocess.run(
