@@ -34,7 +34,7 @@ class Expectation:
 def expectation(environment: Environment, minimum: str) -> Expectation:
     """Derive the exit code from the captured environment alone."""
     devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
-    first = next((device for device in devices if device.visible), None)
+    first = chosen_device(environment)
     if isinstance(environment.driver, Unavailable):
         return Expectation(1, f"exit 1: {environment.driver.reason}", "no-driver")
     if first is None:

@@ -25,6 +25,8 @@ from assay.privacy import one_line, scrub
 from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Digest, Record, Run, StageName
 
 LARGEST_RECORD_BYTES = 64 * 2**20
+LARGEST_PARSED_BYTES = 4 * 2**20
+"""More is only parsed into plain values, to say exactly what is wrong, where it is a record of its type."""
 DEEPEST_RECORD = 64
 
 _PLACE = re.compile(r" - at (?:`key` in )?`(\$[^`]*)`\Z")
@@ -136,9 +138,24 @@ def convert(tree: Any, kind: type[S], where: str) -> S:
     try:
         return msgspec.convert(tree, kind, strict=True)
     except msgspec.ValidationError as error:
-        found = _PLACE.search(str(error))
-        message, path = (str(error)[: found.start()], found[1]) if found else (str(error), "$")
-        raise RecordError(f"{where}: {path}: {one_line(message)}") from None
+        raise RecordError(f"{where}: {_placed(error)}") from None
+
+
+def _placed(error: msgspec.DecodeError) -> str:
+    """Return what msgspec says, with the path to the fault first."""
+    found = _PLACE.search(str(error))
+    message, path = (str(error)[: found.start()], found[1]) if found else (str(error), "$")
+    return f"{path}: {one_line(message)}"
+
+
+def _check_large(data: bytes, kind: type[S], where: str) -> None:
+    """Refuse much that is no record of `kind` before a tree of it is built, which can take 30 times its size."""
+    try:
+        msgspec.json.decode(data, type=kind, strict=True)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"{where}: {_placed(error)}") from None
+    except RecursionError:
+        raise RecordError(f"{where}: $: deeper than {DEEPEST_RECORD} levels") from None
 
 
 def decode(data: bytes, kind: type[S], where: str) -> S:
@@ -148,6 +165,8 @@ def decode(data: bytes, kind: type[S], where: str) -> S:
     record = canonical_record(data, kind)
     if record is not None:
         return record
+    if len(data) > LARGEST_PARSED_BYTES:
+        _check_large(data, kind, where)
     tree = parse(data, where)
     if rfc8785.dumps(tree) != data:
         raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")

@@ -5,20 +5,23 @@ record was made from, so that no claim hangs in the air, and all records go back
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from assay.config import KERNEL_NAME, Settings, decode_stage_settings
+from assay.discrepancy import Faults, Spot
 from assay.errors import ConfigError
 from assay.opening import RESULTS, Opened
 from assay.privacy import one_line
-from assay.record import Artifact, Digest, StageName
+from assay.record import Artifact, StageName
 from assay.stage import NEEDS, PER_KERNEL, record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate", "claims", "report")
 """Stages of which a bundle holds one record."""
 
 PAGES = ("results/report.html", "results/report.md")
+
+LONGEST_SETTINGS = 2**16
 
 _LOG = re.compile(r"results/([^/]+)/logs/[^/]+\.log")
 
@@ -49,10 +52,14 @@ def settings_of(record: Artifact[Any]) -> Settings:
     given = [value for word, value in zip(record.command, record.command[1:], strict=False) if word == "--settings"]
     if len(given) != 1:
         raise ConfigError(f"/command: expected --settings once, found it {len(given)} times")
+    if len(given[0]) > LONGEST_SETTINGS:
+        raise ConfigError(
+            f"/command: expected settings of at most {LONGEST_SETTINGS} characters, found {len(given[0])}"
+        )
     return decode_stage_settings(given[0])
 
 
-def files(opened: Opened) -> Iterator[str]:
+def files(opened: Opened) -> Faults:
     """Yield what is missing or unknown under results/."""
     kernels = kernels_of(opened)
     if not kernels:
@@ -67,18 +74,17 @@ def files(opened: Opened) -> Iterator[str]:
             yield f"{path}: expected only records, pages and the kernels' logs here, found a file that is none of them"
 
 
-def _envelope(path: str, record: Artifact[Any]) -> Iterator[str]:
-    kernel = kernel_of(path)
+def _envelope(path: str, record: Artifact[Any]) -> Faults:
+    spot, kernel = Spot(path, ""), kernel_of(path)
     if kernel is not None and not re.fullmatch(KERNEL_NAME, kernel):
         yield f"{path}: expected a folder named after a kernel, in lower-case letters, digits and _, found {kernel}"
     if record.kernel != kernel:
-        yield f"{path}: /kernel: expected {kernel}, as its folder says, found {one_line(str(record.kernel))}"
+        yield spot.at("kernel").fault(f"{kernel}, as its folder says", one_line(str(record.kernel)))
     if record.run.exit_code != 0:
-        yield f"{path}: /run/exit_code: expected 0, since no other run writes a record, found {record.run.exit_code}"
+        yield spot.at("run", "exit_code").fault("0, since no other run writes a record", str(record.run.exit_code))
     command = ["python", "-m", "assay", record.stage]
     if record.command[:4] != command:
-        found = one_line(" ".join(record.command[:4]))
-        yield f"{path}: /command: expected it to begin with {' '.join(command)}, found {found}"
+        yield spot.at("command").fault(f"it to begin with {' '.join(command)}", one_line(" ".join(record.command[:4])))
     try:
         settings_of(record)
     except ConfigError as error:
@@ -104,45 +110,43 @@ def _reaches(start: str, goal: str, records: Mapping[str, Artifact[Any]]) -> boo
     return False
 
 
-def _links(path: str, record: Artifact[Any], opened: Opened) -> Iterator[str]:
+def _links(spot: Spot, record: Artifact[Any], opened: Opened) -> Faults:
     """Yield what is wrong with the records that a record says it rests on."""
-    needed = _rests_on(path, record, opened)
+    needed = _rests_on(spot.path, record, opened)
     found = {name for name in record.materials if name.startswith(RESULTS)}
     for name in sorted(needed - found):
-        yield f"{path}: /materials: expected {name}, which stage '{record.stage}' reads, found it left out"
+        yield spot.fault(f"{name}, which stage '{record.stage}' reads", "it left out")
     for name in sorted(found - needed):
-        if _reaches(name, path, opened.records):
-            yield f"{path}: /materials: expected earlier records alone, found {name}, which rests on this one: a cycle"
+        if _reaches(name, spot.path, opened.records):
+            yield spot.fault("earlier records alone", f"{name}, which rests on this one: a cycle")
         else:
-            yield f"{path}: /materials: expected only what stage '{record.stage}' reads, found {name}"
+            yield spot.fault(f"only what stage '{record.stage}' reads", name)
     own = [f"assay/{record.stage}.py", *([] if record.kernel is None else [f"kernels/{record.kernel}.py"])]
     for name in own:
         if name not in record.materials:
-            yield f"{path}: /materials: expected its own source {name}, found it left out"
+            yield spot.fault(f"its own source {name}", "it left out")
 
 
-def _moved(path: str, name: str, then: Digest, bundled: Digest) -> str:
-    """Say that a material is bundled in another state than the record was made from."""
-    differ = f"expected {name} with sha256 {bundled}, as bundled, found {then}"
+def _moved(name: str) -> str:
+    """Say what it means that a material is bundled in another state than the record was made from."""
     if name == place("environment"):
-        return f"{path}: /materials: {differ}: it was made on another machine, or before this one was captured anew"
-    if name.startswith(RESULTS):
-        return f"{path}: /materials: {differ}: it was made from another record"
-    return f"{path}: /materials: {differ}: it is stale, made from other source"
+        return "it was made on another machine, or before this one was captured anew"
+    return "it was made from another record" if name.startswith(RESULTS) else "it is stale, made from other source"
 
 
-def _materials(path: str, record: Artifact[Any], opened: Opened) -> Iterator[str]:
+def _materials(spot: Spot, record: Artifact[Any], opened: Opened) -> Faults:
     digests = opened.bag.digests
     for name, then in record.materials.items():
         if name not in digests:
-            yield f"{path}: /materials: expected {one_line(name)} in the bundle, found no such file"
+            yield spot.fault(f"{one_line(name)} in the bundle", "no such file")
         elif digests[name] != then:
-            yield _moved(path, name, then, digests[name])
+            yield spot.fault(f"{name} with sha256 {digests[name]}, as bundled", f"{then}: {_moved(name)}")
 
 
-def chain(opened: Opened) -> Iterator[str]:
+def chain(opened: Opened) -> Faults:
     """Yield every fault of envelopes and materials, record by record."""
     for path, record in opened.records.items():
+        spot = Spot(path, "/materials")
         yield from _envelope(path, record)
-        yield from _links(path, record, opened)
-        yield from _materials(path, record, opened)
+        yield from _links(spot, record, opened)
+        yield from _materials(spot, record, opened)

@@ -15,10 +15,13 @@ Faults = Iterator[str]
 """One sentence each."""
 
 
+def _line(text: str) -> str:
+    return " ".join(printable(text).split())
+
+
 def shown(value: Any) -> str:
     """Return a value of a record as JSON on one line, cut in the middle where it is long."""
-    plain = json.dumps(msgspec.to_builtins(value, str_keys=True), ensure_ascii=False, separators=(",", ":"))
-    text = " ".join(printable(plain).split())
+    text = _line(json.dumps(msgspec.to_builtins(value, str_keys=True), ensure_ascii=False, separators=(",", ":")))
     half = (LONGEST_VALUE - 5) // 2
     return text if len(text) <= LONGEST_VALUE else f"{text[:half]} ... {text[-half:]}"
 
@@ -29,7 +32,7 @@ def _children(expected: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
         yield from ((name, getattr(expected, name), getattr(found, name)) for name in expected.__struct_fields__)
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         yield from ((str(at), one, other) for at, (one, other) in enumerate(zip(expected, found, strict=True)))
-    elif isinstance(expected, dict) and isinstance(found, dict) and list(expected) == list(found):
+    elif isinstance(expected, dict) and isinstance(found, dict) and expected.keys() == found.keys():
         yield from ((str(key), expected[key], found[key]) for key in expected)
 
 
@@ -45,8 +48,8 @@ class Spot:
         return Spot(self.path, "/".join([self.pointer, *map(str, names)]))
 
     def fault(self, expected: str, found: str) -> str:
-        """Return the sentence of a fault here."""
-        return f"{self.path}: {self.pointer}: expected {expected}, found {found}"
+        """Return the sentence of a fault here. The pointer may hold keys that are anybody's."""
+        return f"{self.path}: {_line(self.pointer)}: expected {expected}, found {found}"
 
     def differ(self, expected: Any, found: Any) -> Faults:
         """Yield a fault at the first, innermost place at which the two differ; nothing where they are equal."""

@@ -20,7 +20,9 @@ Instant = Annotated[
     Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$(?!\n)", description="UTC, whole seconds"),
 ]
 Count = Annotated[int, Meta(ge=0, le=2**53 - 1)]
-Capability = Annotated[str, Meta(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$(?!\n)", description="CUDA compute capability, such as 9.0")]
+Capability = Annotated[
+    str, Meta(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$(?!\n)", description="CUDA compute capability, such as 9.0")
+]
 
 Outcome = Literal["passed", "failed", "cantTell", "inapplicable", "untested"]
 """The five outcomes of W3C EARL 1.0 (https://www.w3.org/TR/EARL10-Schema/#outcome)."""

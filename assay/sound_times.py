@@ -69,7 +69,10 @@ def _sweep(spot: Spot, sweep: Sweep, terms: Terms) -> Faults:
     if len(sweep.rounds) > terms.settings.rounds:
         yield spot.at("rounds").fault(f"at most {terms.settings.rounds}, as set", str(len(sweep.rounds)))
         return
-    yield from _rows(spot.at("rows"), sweep, terms)
+    wrong = list(_rows(spot.at("rows"), sweep, terms))
+    yield from wrong
+    if wrong:
+        return
     fastest = best(sweep.rows)
     yield from spot.at("best").differ(fastest, sweep.best)
     times = {one.precision: one.median_ns for one in fastest}

@@ -81,12 +81,15 @@ def _report(opened: Opened) -> Faults:
 
 def guarded(question: Callable[[Opened], Faults], opened: Opened) -> list[str]:
     """Return the faults that a question finds; one where it cannot be answered."""
+    found = []
     try:
-        return list(question(opened))
+        for fault in question(opened):
+            found.append(fault)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         # What nobody thought of is refused too, never passed and never a traceback.
-        found = one_line(f"{type(error).__name__}: {error}")
-        return [f"{opened.name}/: expected records that can be judged, found that they cannot be ({found})"]
+        why = one_line(f"{type(error).__name__}: {error}")
+        found.append(f"{opened.name}/: expected records that can be judged, found that they cannot be ({why})")
+    return found
 
 
 def faults(opened: Opened) -> list[str]:

@@ -34,6 +34,12 @@ def _imported(source: str) -> frozenset[str]:
     return frozenset(names)
 
 
+def check_folder() -> None:
+    """Refuse any folder but the project's: UsageError."""
+    if not (PACKAGE / "__main__.py").is_file():
+        raise UsageError(f"{PACKAGE}: expected Assay's package in this folder; run in the folder of the Snakefile")
+
+
 @cache
 def modules(stage: StageName) -> tuple[Path, ...]:
     """Return the package's files that `stage` runs, found by following its imports from its module.
@@ -42,8 +48,7 @@ def modules(stage: StageName) -> tuple[Path, ...]:
     materials; both ask here, so they cannot differ. UsageError outside the project's folder, where a stage would
     record that it was made of nothing.
     """
-    if not (PACKAGE / "__main__.py").is_file():
-        raise UsageError(f"{PACKAGE}: expected Assay's package in this folder; run in the folder of the Snakefile")
+    check_folder()
     waiting, seen = ["__init__", "__main__", str(stage)], set[str]()
     while waiting:
         name = waiting.pop()

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from msgspec import field
+
 from assay.artifact import canonical, hash_materials
 from assay.errors import UsageError
 from assay.opening import Opened, UnreadableError, UnsoundError, open_bundle
@@ -21,7 +23,7 @@ from assay.record import Claims, Count, Digest, Record, Status, Unavailable
 from assay.rendering import hindrance, installed, rendering_faults
 from assay.signature import check_signatures
 from assay.soundness import faults, guarded
-from assay.sources import modules, workflow_files, workflow_names
+from assay.sources import check_folder, workflow_files, workflow_names
 
 SHOWN_FAULTS = 20
 """Faults that are printed; `--json` has them all."""
@@ -47,32 +49,20 @@ class Verification(Record, frozen=True, kw_only=True):
     schema: Literal["assay/verification/1"] = "assay/verification/1"
     bundle: str
     exit_code: int
-    faults: list[str]
-    status: Status | Unavailable
-    content_sha256: Digest | Unavailable
-    files: Count
-    records: Count
+    faults: list[str] = field(default_factory=list)
+    status: Status | None = None
+    content_sha256: Digest | None = None
+    files: Count = 0
+    records: Count = 0
     report: Literal["identical"] | Unavailable
-    trusted: list[str]
-    others: list[str]
-    required: list[Required]
+    trusted: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    required: list[Required] = field(default_factory=list)
 
 
 def _refused(bundle: str, exit_code: int, found: Sequence[str]) -> Verification:
-    nothing = Unavailable(reason="the bundle is not intact" if exit_code == 1 else "the bundle cannot be read")
-    return Verification(
-        bundle=bundle,
-        exit_code=exit_code,
-        faults=list(found),
-        status=nothing,
-        content_sha256=nothing,
-        files=0,
-        records=0,
-        report=nothing,
-        trusted=[],
-        others=[],
-        required=[],
-    )
+    why = "the bundle is not intact" if exit_code == 1 else "the bundle cannot be read"
+    return Verification(bundle=bundle, exit_code=exit_code, faults=list(found), report=Unavailable(reason=why))
 
 
 def staleness(opened: Opened, here: Mapping[str, Digest]) -> str | None:
@@ -121,7 +111,6 @@ def verify(
     return Verification(
         bundle=opened.name,
         exit_code=_exit_code(signed.valid, trust, required),
-        faults=[],
         status=opened.one("claims").result.status,
         content_sha256=opened.bag.manifest_sha256,
         files=len(opened.payload),
@@ -145,7 +134,7 @@ def _signatures(found: Verification, trust: bool) -> str:
 
 def lines(found: Verification, trust: bool) -> list[str]:
     """Return what is printed, line by line: the faults, or what was found sound and what is required."""
-    if isinstance(found.status, Unavailable):
+    if found.status is None:
         more = len(found.faults) - SHOWN_FAULTS
         return [*found.faults[:SHOWN_FAULTS], *([f"and {more} more faults; --json has them all"] if more > 0 else [])]
     other = found.report.reason if isinstance(found.report, Unavailable) else None
@@ -174,7 +163,7 @@ def _read_key(path: Path) -> bytes:
 
 
 def _sources_here() -> dict[str, Digest]:
-    modules("claims")  # refuses any folder but a checkout's
+    check_folder()
     return hash_materials(workflow_files())
 
 
@@ -208,7 +197,7 @@ def main(argv: Sequence[str]) -> int:
     trust = [_read_key(path) for path in chosen.trust]
     found = verify(chosen.bundle, trust, requirements, _sources_here() if chosen.fresh else None)
     if chosen.json:
-        print(canonical(found).decode())
+        print(printable(canonical(found).decode()))
     else:
         for line in lines(found, bool(trust)):
             print(printable(" ".join(line.split())), file=sys.stdout if found.exit_code == 0 else sys.stderr)

@@ -14,7 +14,7 @@ from snakemake.utils import update_config
 from assay.config import Settings, kernel_files, load_tree, parse_settings
 from assay.errors import AssayError
 from assay.record import StageName
-from assay.sources import modules
+from assay.sources import check_folder
 from assay.stage import PER_KERNEL, record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate")
@@ -42,7 +42,7 @@ def read_settings(overrides: Mapping[str, Any], path: Path) -> Settings:
 def plan(overrides: Mapping[str, Any]) -> Plan:
     """Say what there is to make, with the settings of config.yaml; WorkflowError where they make no sense."""
     try:
-        modules("claims")  # refuses any folder but the project's, where nothing below would make sense
+        check_folder()
         settings = read_settings(overrides, CONFIG)
         kernels = kernel_files(settings, Path("kernels"))
     except AssayError as error:

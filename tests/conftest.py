@@ -50,13 +50,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A tiny project in which the whole workflow has run once. Tests that change anything take `project`."""
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A tiny project in which the whole workflow has run once. All tests share it: one that changes it takes a copy."""
     made = new_project(tmp_path_factory.mktemp("finished") / "project")
     done = made.snakemake("report")
     (made.root / "printed.txt").write_text(done.stdout, "utf-8")
     assert done.returncode == 0, done.stdout
-    return made
+    before = made.records()
+    yield made
+    assert made.records() == before, "a test changed the project that all tests share"
 
 
 @pytest.fixture

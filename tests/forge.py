@@ -11,14 +11,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import markupsafe
 import records
 from msgspec.structs import replace
 from records import KERNEL_FILE, MATMUL, SOFTMAX, SOURCE, Subject
 
-from assay.admission import HINT, Answer, expectation, protects, verdict_of, without_device
+from assay import markdown
+from assay.admission import HINT, Answer, chosen_device, expectation, protects, verdict_of, without_device
 from assay.artifact import canonical, schema_name, seal, sha256_bytes
 from assay.bag import MANIFEST, make_bag
-from assay.chain import place
+from assay.chain import kernel_of, place
 from assay.conclusion import conclude
 from assay.config import Settings, stage_settings
 from assay.evidence import Evidence
@@ -27,6 +29,7 @@ from assay.judgement import contrasts, honoured, judge, normalised
 from assay.naming import bag_info, bundle_name, device_of
 from assay.opening import Opened, open_bytes
 from assay.page import Quoted, arranged, build_page, kernel_files, render
+from assay.privacy import printable
 from assay.record import (
     Artifact,
     Check,
@@ -46,6 +49,7 @@ from assay.record import (
     StageName,
     Sweep,
     Timing,
+    Unavailable,
     Verdict,
     Worst,
     as_float,
@@ -103,10 +107,10 @@ def checks(subject: Subject, errors: Mapping[str, float]) -> list[Check]:
 def gate(environment: Environment) -> Gate:
     minimum = SETTINGS.gate.minimum_capability
     expected = expectation(environment, minimum)
-    device = environment.devices[0] if isinstance(environment.devices, list) else None
-    has = (
-        f"{device.name} is {device.compute_capability}; {minimum} or newer is needed" if device else "no NVIDIA driver"
-    )
+    device = chosen_device(environment)
+    has = "no NVIDIA driver" if isinstance(environment.driver, Unavailable) else "the NVIDIA driver shows no device"
+    if device is not None:
+        has = f"{device.name} is {device.compute_capability}; {minimum} or newer is needed"
     message = f"{has}: usable" if expected.exit_code == 0 else f"{has}; {HINT}"
     answer = Answer(expected.exit_code, message, message)
     return Gate(
@@ -251,7 +255,11 @@ def with_value(tree: Any, keys: Sequence[str], value: Any) -> Any:
 
 @dataclass
 class Forge:
-    """One bundle in the making. `edits` change a whole artifact by its path before it is sealed."""
+    """One bundle in the making.
+
+    `edits` change an artifact by its path before it is sealed, `last` the payload before it is bagged; `root` and
+    `info` stand in for the name and the labels that the content calls for.
+    """
 
     results: dict[str, Record]
     sources: dict[str, bytes]
@@ -260,6 +268,7 @@ class Forge:
     last: list[Callable[[dict[str, bytes]], object]] = field(default_factory=list)
     root: str | None = None
     info: dict[str, str] | None = None
+    rendered: bool = False
 
     def put(self, pointer: str, value: Any) -> "Forge":
         """Put a value in the place of another: `pointer` is path and JSON pointer, such as results/gate.json/kernel."""
@@ -302,10 +311,15 @@ class Forge:
 
     def _claims(self, artifacts: dict[str, Artifact[Any]], digests: Mapping[str, str]) -> Claims:
         minimum = self.settings.gate.minimum_capability
-        status, claims = conclude(artifacts, digests, self.settings.targets, minimum)
+        evidence = {path: replace(record, kernel=kernel_of(path)) for path, record in artifacts.items()}
+        status, claims = conclude(evidence, digests, self.settings.targets, minimum)
         return Claims(status=status, claims=claims, source=replace(SOURCE, digest=source_digest(digests)))
 
     def _pages(self, artifacts: dict[str, Artifact[Any]], digests: Mapping[str, str]) -> tuple[bytes, bytes]:
+        """Return the report's pages; those that are not `rendered`, which takes its time, have the status alone."""
+        if not self.rendered:
+            sentence = printable(artifacts[place("claims")].result.status.sentence)
+            return f"<p>{markupsafe.escape(sentence)}</p>".encode(), markdown.escape(sentence).encode()
         paths = [Path(path) for path, record in artifacts.items() if record.stage != "claims"]
         ordered = [path.as_posix() for path in arranged(paths)] + [place("claims")]
         shown = [Evidence(n, path, digests[path], artifacts[path]) for n, path in enumerate(ordered, 1)]
@@ -353,7 +367,9 @@ class Forge:
         return open_bytes(self.archive(), "forged.tar")
 
 
-def forge(found: Device | None = None, subjects: Sequence[Subject] = (MATMUL, SOFTMAX)) -> Forge:
+def forge(
+    found: Device | None = None, subjects: Sequence[Subject] = (MATMUL, SOFTMAX), *, rendered: bool = False
+) -> Forge:
     """Return a sound bundle of a machine with this device, to do with what one likes."""
     kernels = {f"kernels/{one.name}.py": KERNEL_FILE.format(name=one.name).encode() for one in subjects}
-    return Forge(sound_results(found, subjects), {**_project(), **kernels})
+    return Forge(sound_results(found, subjects), {**_project(), **kernels}, rendered=rendered)

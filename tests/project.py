@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parent.parent
+PYTHON_PATH = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+"""For a process started in another folder: the project first, then what this process was given."""
 
 KERNEL = '''"""Adds {number} to a vector."""
 

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from records import ROOT, environment, gate
+from project import PYTHON_PATH
+from records import environment, gate
 from strategies import characters, sealed
 
 from assay.artifact import (
@@ -296,7 +297,7 @@ def started() -> Any:
 
     def start(code: str, *arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", code, *map(str, arguments)]
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
         processes.append(process)
         return process

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from records import ROOT
+from project import PYTHON_PATH
 
 from assay.child import (
     LARGEST_REPLY_BYTES,
@@ -103,7 +103,7 @@ serve(handler, last_after_error="last" in sys.argv)
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Child]]:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", PYTHON_PATH)
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     started: list[Child] = []
 
@@ -334,7 +334,7 @@ with child:
 
 def test_a_child_dies_when_its_parent_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PARENT, SERVER, str(tmp_path / "log")]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
@@ -346,7 +346,7 @@ def test_a_child_dies_when_its_parent_is_killed(tmp_path: Path) -> None:
 def test_a_child_whose_parent_is_another_process_does_not_serve() -> None:
     # So it is where the parent was killed while the child started.
     reply, write = os.pipe()
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), REPLY_VARIABLE: str(write), PARENT_VARIABLE: "1"}
+    environ = {**os.environ, "PYTHONPATH": PYTHON_PATH, REPLY_VARIABLE: str(write), PARENT_VARIABLE: "1"}
     question = json.dumps({"do": "echo", "say": ""}).encode()
     done = subprocess.run([sys.executable, "-c", SERVER], input=question, env=environ, pass_fds=(write,), check=False)
     os.close(write)

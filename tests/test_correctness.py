@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from records import MATMUL, PASSED, ROOT, comparison, replaced
+from project import PYTHON_PATH
+from records import MATMUL, PASSED, comparison, replaced
 
 from assay.child import Child
 from assay.correctness import (
@@ -60,7 +61,7 @@ DESCRIBED = {"declaration": tree(DECLARATION), "tiers": {"interpreter": list(MAT
 @pytest.fixture
 def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Child]]:
     """Return a function that makes a real child which answers from a script."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", PYTHON_PATH)
     made: list[Child] = []
 
     def make(**script: Any) -> Child:
@@ -154,7 +155,7 @@ def test_a_kernel_that_was_not_loaded_is_not_tried(
 
 def test_the_worker_is_the_module_that_serves_trials(tmp_path: Path) -> None:
     # A kernel file that is not there is a fault of loading, found by the real child.
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     with worker(tmp_path / "absent.py", "cpu", environ, tmp_path / "log", LIMIT_S) as child:
         found = describe(child, "interpreter", LIMIT_S)
     assert (found.loading.outcome, found.loading.cause) == ("failed", "import-error")

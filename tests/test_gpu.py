@@ -11,6 +11,7 @@ import pytest
 import records
 from hypothesis import given
 from hypothesis import strategies as st
+from project import PYTHON_PATH
 from records import MATMUL, NO_DRIVER, PASSED, ROOT, replaced
 from trials import DOUBLE, written
 from worlds import card, environments, gates
@@ -92,7 +93,7 @@ def stage(*arguments: str) -> None:
         [sys.executable, "-m", "assay", *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
         check=False,
         timeout=600,
     )

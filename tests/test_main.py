@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from project import PYTHON_PATH
 from records import ROOT
 
 from assay.__main__ import COMMANDS, main, usage
@@ -16,7 +17,7 @@ def assay(*arguments: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[
     return subprocess.run(
         [sys.executable, "-m", "assay", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
         capture_output=True,
         text=True,
         check=False,

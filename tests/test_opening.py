@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from forge import H200, forge
 
-from assay.artifact import canonical, seal
+from assay.artifact import LARGEST_PARSED_BYTES, canonical, seal
 from assay.opening import UnreadableError, UnsoundError, open_bundle, open_bytes, record_stage
 from assay.ustar import Caps, pack
 
@@ -223,6 +223,27 @@ def test_a_record_is_read_strictly(case: str) -> None:
         open_bytes(gate_replaced(data), "x")
     assert len(str(refusal.value).splitlines()) == 1
     assert str(refusal.value).isprintable()
+
+
+@pytest.mark.parametrize("bomb", [b"[],", b'{"a":0},', b"0,"])
+def test_a_json_bomb_is_refused_before_it_goes_off(bomb: bytes) -> None:
+    """A tree of it would take 30 times its size; the decoder stops at the first value that is of no use."""
+    data = WRITTEN.replace(b'"kernel":null', b'"kernel":[' + bomb * (20 * 2**20 // len(bomb)) + b"0]")
+    with pytest.raises(UnsoundError, match=r"results/gate\.json: \$\.kernel: Expected `str \| null`, got `array`"):
+        open_bytes(gate_replaced(data), "x")
+
+
+def test_a_large_record_is_refused_for_its_own_reason_too() -> None:
+    words = b",".join(b'"%d"' % n for n in range(700_000))
+    twice = WRITTEN.replace(b'"argv":[', b'"argv":[' + words + b",", 1).replace(
+        b'"kernel":null', b'"kernel":null,"kernel":null'
+    )
+    assert len(twice) > LARGEST_PARSED_BYTES
+    with pytest.raises(UnsoundError, match=r"results/gate\.json: \$\.kernel: key 'kernel' stands twice"):
+        open_bytes(gate_replaced(twice), "x")
+    broken = WRITTEN.replace(b'"argv":[', b'"argv":[' + words + b"]", 1)
+    with pytest.raises(UnsoundError, match=r"results/gate\.json: \$: JSON is malformed"):
+        open_bytes(gate_replaced(broken), "x")
 
 
 def test_a_record_in_the_place_of_another_stage_is_refused() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import ROOT
+from project import PYTHON_PATH
 
 from assay.child import Answer, Child, Fault
 from assay.pool import Pool, worker_count
@@ -21,7 +21,7 @@ ECHO = "import os; from assay.child import serve; serve(lambda request: {**reque
 
 def children(folder: Path, count: int) -> list[Child]:
     """Return children that were never asked: no process has started."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     return [Child([sys.executable, "-c", ECHO], environ, folder / f"{number}.log") for number in range(count)]
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from project import PYTHON_PATH
 from records import (
     MATMUL,
     SOFTMAX,
@@ -454,7 +455,7 @@ def test_the_command_refuses_in_one_sentence_and_no_traceback(made: Callable[...
     done = subprocess.run(
         [sys.executable, "-m", "assay", "report", "--record", "results/matmul/gpu.json"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
         capture_output=True,
         text=True,
         check=False,

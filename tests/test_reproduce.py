@@ -554,11 +554,12 @@ def test_a_file_that_is_no_bundle_is_refused(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.fixture(scope="session")
-def bundled(finished: Project) -> Path:
+def bundled(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle of the tiny project's run."""
-    done = finished.assay("bundle", "--folder", "made")
+    project = finished.copy(tmp_path_factory.mktemp("bundled") / "project")
+    done = project.assay("bundle", "--folder", "made")
     assert done.returncode == 0, done.stdout
-    (made,) = (finished.root / "made").glob("*.tar")
+    (made,) = (project.root / "made").glob("*.tar")
     return made
 
 

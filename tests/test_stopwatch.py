@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from host_device import HostDevice, write_toy
+from project import PYTHON_PATH
 
 import assay
 from assay.artifact import convert
@@ -111,7 +112,7 @@ def test_a_peer_leaves_nothing_to_check(tmp_path: Path) -> None:
 def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
     folder = tmp_path_factory.mktemp("child")
     path = write_toy(folder, ("ieee", "right"), ("ieee", "aborts"))
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     program = str(Path(__file__).with_name("host_device.py"))
     with Child([sys.executable, program, str(path)], environment, folder / "log") as started:
         yield started
@@ -128,7 +129,7 @@ def test_a_process_that_aborts_is_a_fault_and_the_next_one_prepares(child: Child
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a device is here")
 def test_without_a_device_the_real_child_says_so(tmp_path: Path) -> None:
     path = write_toy(tmp_path, ("ieee", "right"))
-    environment = {**compiling_environment(str(tmp_path / "cache")), "PYTHONPATH": str(PROJECT)}
+    environment = {**compiling_environment(str(tmp_path / "cache")), "PYTHONPATH": PYTHON_PATH}
     with Child([sys.executable, "-m", "assay.stopwatch", str(path), "16"], environment, tmp_path / "log") as real:
         fault = real.ask({"do": "describe"}, 120)
     assert isinstance(fault, Fault)
@@ -139,7 +140,7 @@ def test_without_a_device_the_real_child_says_so(tmp_path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_the_real_device_times_a_kernel(tmp_path: Path) -> None:
-    environment = {**compiling_environment(str(tmp_path / "cache")), "PYTHONPATH": str(PROJECT)}
+    environment = {**compiling_environment(str(tmp_path / "cache")), "PYTHONPATH": PYTHON_PATH}
     command = [sys.executable, "-m", "assay.stopwatch", str(PROJECT / "kernels" / "softmax.py"), "256"]
     with Child(command, environment, tmp_path / "log") as real:
         subject = convert(real.ask({"do": "describe"}, 300), Subject, "answer")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from project import PYTHON_PATH
+
 from assay.artifact import convert
 from assay.child import Answer, Child, Fault, Handler, compiling_environment, interpreting_environment, serve
 from assay.record import Binary, Check
@@ -87,7 +89,7 @@ class Workshop:
 
 
 def _child(module: str, environment: Mapping[str, str], log: Path) -> Child:
-    return Child([sys.executable, __file__, module], {**environment, "PYTHONPATH": str(ROOT)}, log)
+    return Child([sys.executable, __file__, module], {**environment, "PYTHONPATH": PYTHON_PATH}, log)
 
 
 def bench(log: Path) -> Bench:

@@ -1,0 +1,112 @@
+"""A report is rendered again where that can be expected to give the same bytes, by the templates at hand alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from forge import H200, Forge, forge
+from msgspec.structs import replace as with_fields
+from records import MATMUL, SOFTMAX
+
+from assay.artifact import sha256_bytes
+from assay.opening import Opened
+from assay.rendering import MOST_SHOWN_BYTES, Installed, hindrance, installed, rendering_faults
+from assay.soundness import faults
+
+HTML, MARKDOWN, REPORT = "results/report.html", "results/report.md", "results/report.json"
+HERE = installed()
+
+Spoil = Callable[[Forge], object]
+
+
+def opened(spoil: Spoil = lambda forged: None) -> Opened:
+    forged = forge(H200, [MATMUL, SOFTMAX], rendered=True)
+    spoil(forged)
+    return forged.opened()
+
+
+def edited(page: str, old: bytes, new: bytes) -> Spoil:
+    """Edit a page, its digest in the report's record put right."""
+
+    def spoil(forged: Forge) -> None:
+        before = forged.payload()[page]
+        assert old in before
+        data = before.replace(old, new, 1)
+        forged.put(f"{REPORT}/result/outputs", lambda found: {**found, page: sha256_bytes(data)})
+        forged.at_last(lambda files: files.update({page: data}))
+
+    return spoil
+
+
+def test_a_report_renders_to_the_same_bytes_again() -> None:
+    found = opened()
+    assert hindrance(found, HERE) is None
+    assert list(rendering_faults(found, HERE)) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "old", "new"),
+    [
+        (HTML, b"15 blocked", b" 0 blocked"),
+        (HTML, b"</body>", b"<script>alert(1)</script></body>"),
+        (MARKDOWN, b"15 blocked", b"15 passed!"),
+    ],
+)
+def test_an_edited_page_is_refused_though_every_digest_is_right(page: str, old: bytes, new: bytes) -> None:
+    found = opened(edited(page, old, new))
+    assert faults(found) == []
+    (fault,) = rendering_faults(found, HERE)
+    assert fault.startswith(f"{page}: expected the page that the records render to, with sha256 ")
+
+
+def other_template(forged: Forge) -> None:
+    forged.sources["reports/report.css"] += b"/* mine */"
+
+
+def other_module(forged: Forge) -> None:
+    forged.sources["assay/page.py"] += b"# mine\n"
+
+
+def extra_template(forged: Forge) -> None:
+    forged.sources["reports/evil.html.j2"] = b"{{ cycler.__init__.__globals__.os.system('touch /tmp/evil') }}"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (other_template, "made with another reports/report.css than the one here"),
+        (other_module, "made with another assay/page.py than the one here"),
+        (extra_template, "made with another reports/evil.html.j2 than the one here"),
+        (
+            lambda forged: forged.put("results/environment.json/result/distributions/jinja2", "1.0"),
+            "made with jinja2 1.0, and",
+        ),
+        (
+            lambda forged: forged.put("results/environment.json/result/variables/TRITON_X", "x" * MOST_SHOWN_BYTES),
+            f"and at most {MOST_SHOWN_BYTES} are rendered",
+        ),
+    ],
+)
+def test_a_report_made_otherwise_is_not_rendered_again(spoil: Spoil, told: str) -> None:
+    found = opened(spoil)
+    assert faults(found) == []
+    said = hindrance(found, HERE)
+    assert said is not None
+    assert told in said
+
+
+def test_the_templates_of_a_bundle_are_never_used(tmp_path: Path) -> None:
+    """Where the installed templates are gone, nothing is rendered by those of the bundle."""
+    found = opened()
+    assert hindrance(found, Installed(tmp_path, {}, HERE.versions)) == (
+        "made with another assay/__init__.py than the one here"
+    )
+
+
+def test_hostile_text_renders_to_itself() -> None:
+    device = with_fields(H200, name="{{ 7*7 }}<script>alert(1)</script>")
+    found = forge(device, [MATMUL], rendered=True).opened()
+    assert faults(found) == []
+    assert hindrance(found, HERE) is None
+    assert list(rendering_faults(found, HERE)) == []
+    assert b"<script" not in found.payload[HTML]
