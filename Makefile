@@ -31,6 +31,7 @@ test: .venv/test.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/python -m assay status README.md archive/README.md --check --evidence archive
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 # Made afresh, so that nothing stays of an earlier lock or of an installation that was broken off.

@@ -35,6 +35,12 @@ def diagnose(fault: Fault, precision: str) -> Verdict:
     return Verdict(outcome="failed", cause=_KINDS.get(fault.kind, fault.cause), reason=fault.reason)
 
 
+def diagnose_again(verdict: Verdict, precision: str) -> Verdict:
+    """Return how a fault with this verdict's reason is classified: as the verdict says, where `diagnose` gave it."""
+    kind = "OutOfResources" if verdict.cause == "does-not-fit" else ""
+    return diagnose(Fault(verdict.cause or "exception", verdict.reason, kind), precision)
+
+
 def diagnose_loading(fault: Fault) -> Verdict:
     """Classify the fault of importing a kernel file."""
     cause: Cause = _KINDS.get(fault.kind, "import-error" if fault.cause == "exception" else fault.cause)

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from assay.chain import place, settings_of
+from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot
 from assay.findings import built, findings, outdated, unbuilt
 from assay.opening import Opened
 from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant
+from assay.sound_checks import loading_faults
 from assay.targets import TARGETS
 
 
@@ -30,7 +32,9 @@ def _build(found: Build, variant: DeclaredVariant, target: str, case: str) -> Bu
         return unbuilt(variant.id, target, case, old)
     if found.binaries or found.compiled.outcome == "passed":
         return built(variant.id, target, case, [_binary(binary, target) for binary in found.binaries])
-    return unbuilt(variant.id, target, case, found.compiled)
+    failed = found.compiled.outcome == "failed"
+    why = found.compiled if failed else diagnose_again(found.compiled, variant.precision)
+    return unbuilt(variant.id, target, case, why)
 
 
 def _builds(spot: Spot, declaration: Declaration, targets: Sequence[str], found: list[Build]) -> Faults:
@@ -48,6 +52,7 @@ def compile_faults(opened: Opened, kernel: str) -> Faults:
     spot = Spot(place("compile", kernel))
     record = opened.records[spot.path]
     found: Compile = record.result
+    yield from loading_faults(spot.at("loading"), found.loading)
     if found.declaration is None or found.loading.outcome != "passed":
         yield from spot.differ(replace(found, declaration=None, builds=[], findings=[]), found)
         if found.loading.outcome == "passed":

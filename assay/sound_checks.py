@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from assay.admission import availability, chosen_device, without_device
 from assay.chain import place, settings_of
+from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot, shown
 from assay.judgement import contrasts, honoured, judge, normalised
 from assay.opening import Opened
@@ -63,6 +64,12 @@ def declaration_faults(opened: Opened, kernel: str) -> Faults:
         if found is not None:
             yield from spot.differ(declaration, found)
             yield from _names(spot, found)
+
+
+def loading_faults(spot: Spot, loading: Verdict) -> Faults:
+    """Yield where a kernel file neither loaded nor failed to."""
+    if loading.outcome not in ("passed", "failed"):
+        yield spot.at("outcome").fault("passed or failed", loading.outcome)
 
 
 # One comparison, one check
@@ -122,7 +129,9 @@ def _verdict(check: Check) -> Verdict:
         return failed or (judged[0] if judged else missing)
     if verdict.cause in JUDGED:
         return failed or (judged[0] if judged else verdict)
-    return verdict
+    if verdict.outcome == "failed" or verdict.cause == "capability":
+        return verdict
+    return diagnose_again(verdict, check.variant.partition("/")[0])
 
 
 def _check(spot: Spot, check: Check) -> Faults:
@@ -183,6 +192,7 @@ def interpreter_faults(opened: Opened, kernel: str) -> Faults:
     gaps = contrasts(declaration, checks, gated=False)
     derived = replace(found, checks=checks, contrasts=gaps, precision_honoured=honoured(gaps))
     yield from spot.differ(derived, found)
+    yield from loading_faults(spot.at("loading"), found.loading)
     if (found.loading.outcome == "passed") != (declaration is not None):
         yield spot.at("loading").fault(
             "a declaration of a kernel that was loaded, and of no other", shown(found.loading)

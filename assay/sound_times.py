@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from assay.admission import bar, refusal
 from assay.chain import place, settings_of
 from assay.config import TimingSettings
+from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot, shown
 from assay.opening import Opened
 from assay.record import Check, Declaration, DeclaredVariant, Gpu, Row, Sweep, Timing, Verdict
@@ -35,7 +36,11 @@ def _entrant(found: Row, variant: DeclaredVariant | None) -> Entrant:
 
 def _verdict(found: Row, barred: Verdict | None, timed: Verdict) -> Verdict:
     """Return the verdict that a row must have: that of all that were `timed`, or its own where the device decided."""
-    return barred or (timed if found.verdict.outcome == "passed" else found.verdict)
+    if barred is not None:
+        return barred
+    if found.verdict.outcome in ("inapplicable", "untested"):
+        return diagnose_again(found.verdict, found.precision)
+    return timed if found.verdict.outcome == "passed" else found.verdict
 
 
 def _row(spot: Spot, found: Row, entrant: Entrant, verdict: Verdict, sweep: Sweep) -> Faults:

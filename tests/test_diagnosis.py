@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.child import Fault
-from assay.diagnosis import NAMED_PRECISIONS, diagnose, diagnose_loading
+from assay.diagnosis import NAMED_PRECISIONS, diagnose, diagnose_again, diagnose_loading
 from assay.record import Cause, Outcome
 
 REFUSED_PRECISION = "AssertionError: input_precision must be one of ('tf32', 'tf32x3', 'ieee'). Got bf16x6"
@@ -74,3 +74,11 @@ def test_no_fault_is_ever_a_pass_and_each_has_a_cause(fault: Fault, precision: s
         assert verdict.outcome in ("failed", "inapplicable")
         assert verdict.cause in get_args(Cause)
         assert verdict.reason == fault.reason
+
+
+@pytest.mark.parametrize(("fault", "precision", "outcome", "cause"), FAULTS)
+def test_a_verdict_alone_is_classified_as_its_fault_was(
+    fault: Fault, precision: str, outcome: Outcome, cause: Cause
+) -> None:
+    verdict = diagnose(fault, precision)
+    assert diagnose_again(verdict, precision) == verdict

@@ -19,6 +19,8 @@ from assay.soundness import faults
 COMPILE = "results/matmul/compile.json"
 FITS = Verdict(outcome="passed", reason="it fits")
 
+UNSUPPORTED = Verdict(outcome="inapplicable", cause="unsupported-precision", reason="not on this machine")
+
 Spoil = Callable[[Forge], object]
 
 
@@ -88,6 +90,10 @@ BUILDS: dict[str, tuple[Spoil, str]] = {
     "only the limit": (
         put("builds/11/binaries/0/shared_limit_bytes", 999999),
         r"/result/builds/11/\S+: expected .*232448.*, found .*",
+    ),
+    "a failure that is said not to apply": (
+        first(lambda build: unbuilt(build.variant, build.target, build.case, UNSUPPORTED)),
+        r'/result/builds/0/compiled/outcome: expected "failed", found "inapplicable"',
     ),
     "spills hidden": (
         put("builds/0/binaries/0/local_store_instructions", 7),

@@ -25,6 +25,8 @@ COMPARISON = "result/checks/0/comparisons/0"
 FAILED = Verdict(outcome="failed", cause="wrong-value", reason="2 of 65536 elements of 'c' are past the bound")
 REFUSED = Verdict(outcome="inapplicable", cause="capability", reason="NVIDIA H200 is 9.0; 10.0 or newer is needed")
 
+UNSUPPORTED = Verdict(outcome="inapplicable", cause="unsupported-precision", reason="not on this machine")
+
 Spoil = Callable[[Forge], object]
 
 
@@ -102,7 +104,11 @@ CHECKS: dict[str, tuple[Callable[[str], Spoil], str]] = {
         lambda path: put(
             f"{path}/result/checks/0/verdict", Verdict(outcome="cantTell", cause="timeout", reason="late")
         ),
-        r"/result/checks/0/comparisons: expected none beside the outcome cantTell, found 1",
+        r'/result/checks/0/verdict/outcome: expected "failed", found "cantTell"',
+    ),
+    "a failure that is said not to apply": (
+        lambda path: with_checks(path, first(lambda check: replace(check, verdict=UNSUPPORTED, comparisons=[]))),
+        r'/result/checks/0/verdict/outcome: expected "failed", found "inapplicable"',
     ),
     "other seeds": (
         lambda path: put(f"{path}/result/checks/0/seeds", [1]),

@@ -20,6 +20,8 @@ from assay.speeds import best, how, row, speedup
 TIMING, GPU = "results/matmul/timing.json", "results/matmul/gpu.json"
 SWEEP = f"{TIMING}/result/sweeps/0"
 
+UNSUPPORTED = Verdict(outcome="inapplicable", cause="unsupported-precision", reason="not on this machine")
+
 Spoil = Callable[[Forge], object]
 
 
@@ -138,6 +140,24 @@ TIMES: dict[str, tuple[Spoil, str]] = {
     "passed with an impossible sample": (
         put("rows/0/samples_ns", lambda found: [-1.0, *found[1:]]),
         r'/rows/0/verdict/outcome: expected "cantTell", found "passed"',
+    ),
+    "a variant that is said not to apply": (
+        with_rows(
+            lambda sweep: [
+                resampled(sweep, replace(sweep.rows[0], cubin_sha256=[]), [], UNSUPPORTED),
+                *sweep.rows[1:],
+            ]
+        ),
+        r'/rows/0/verdict/outcome: expected "failed", found "inapplicable"',
+    ),
+    "a variant that nothing kept from being timed": (
+        with_rows(
+            lambda sweep: [
+                resampled(sweep, replace(sweep.rows[0], cubin_sha256=[]), [], replace(UNSUPPORTED, outcome="untested")),
+                *sweep.rows[1:],
+            ]
+        ),
+        r'/rows/0/verdict/outcome: expected "failed", found "untested"',
     ),
     "timed though it crashed": (
         wrong_and_timed,
