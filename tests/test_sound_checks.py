@@ -236,6 +236,14 @@ def test_a_kernel_that_was_not_loaded_has_no_checks() -> None:
     assert f"{INTERPRETER}: /result/checks: expected 0 items, found 8" in found
 
 
+@pytest.mark.parametrize("stage", ["interpreter", "compile"])
+def test_a_kernel_file_loads_or_fails_to(stage: str) -> None:
+    skipped = Verdict(outcome="untested", cause="policy", reason="not today")
+    path = f"results/matmul/{stage}.json"
+    found = found_in(put(f"{path}/result/loading", skipped))
+    assert f"{path}: /result/loading/outcome: expected passed or failed, found untested" in found
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
