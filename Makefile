@@ -39,6 +39,7 @@ test: .venv/test.done
 	@$(BASE_PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"$(BASE_PYTHON) is Python {v[0]}.{v[1]}, where 3.11 or newer is needed: make ... BASE_PYTHON=python3.12")'
 	$(BASE_PYTHON) -m venv --clear .venv
 	$(PIP) install --requirement envs/run.txt
+	@printf '#!/bin/sh\nexec "%s" -m assay "$$@"\n' "$(CURDIR)/$(BIN)/python" > $(BIN)/assay && chmod +x $(BIN)/assay
 	@touch $@
 
 .venv/test.done: envs/test.txt .venv/run.done
