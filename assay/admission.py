@@ -106,7 +106,7 @@ def availability(gate: Gate, device: Device | None) -> Verdict:
 
 
 def without_device(verdict: Verdict) -> Gpu:
-    return Gpu(availability=verdict, device=None, declaration=None, checks=[], contrasts=[], executions=[])
+    return Gpu(availability=verdict, device=None, declaration=None, checks=[], canaries=[], contrasts=[], executions=[])
 
 
 def refusal(gate: Gate, gpu: Gpu) -> Verdict | None:

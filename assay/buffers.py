@@ -5,6 +5,7 @@ around an input, so that a load past an edge shows in the result, and a fence ar
 as a third pattern, so that an element never written is told from one that was computed.
 """
 
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ POISON = {1: 0x5B, 2: 0x7FDB, 4: 0x7FC0BEEF, 8: 0x7FF8BEEFBEEFBEEF}
 FENCE = {1: 0x5C, 2: 0x7FDC, 4: 0x7FC0FE4C, 8: 0x7FF8FE4CFE4CFE4C}
 # A pattern of its own: a CPU hands a NaN's payload on, so poison that was read past an edge can be a computed result.
 BLANK = {1: 0x5D, 2: 0x7FDD, 4: 0x7FC0B1A4, 8: 0x7FF8B1A4B1A4B1A4}
+# What the interpreter puts into masked-off lanes of a load without `other=`, which a GPU leaves undefined.
+UNDEFINED = {1: 0x5E, 2: 0x7FDE, 4: 0x7FC0DEAD, 8: 0x7FF8DEADDEADDEAD}
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 PADDING = 13
@@ -28,20 +31,49 @@ LARGEST_MARGIN = 1 << 22
 GUARDED_ROWS = 160
 """Rows that the margin covers at least: more than the tallest block of the kernels at hand."""
 
+MAP_NORESERVE = 0x4000
+"""Linux (mman.h): the mapping is not counted against what may be handed out. Python names it from 3.13 on."""
+
+FAR = 1 << 31
+"""The first offset that 32 signed bits do not hold."""
+
+
+DISTANT: tuple[Layout, ...] = ("distant", "distant-columns")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of an allocation, from `start` up to `stop`, and the first of `count` elements of the tensor in it."""
+
+    start: int
+    stop: int
+    first: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a tensor lies: shape and strides (elements), first element and length of the flat allocation."""
+    """Where a tensor lies: shape and strides (elements), first element and length of the flat allocation.
+
+    `windows` are the stretches that are filled and watched: all of it, or what surrounds each row of a tensor whose
+    rows lie far apart.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
     length: int
+    windows: tuple[Window, ...]
 
 
-def place(shape: Sequence[int], layout: Layout) -> Placement:
-    """Lay out a shape; the margin on both sides is a multiple of 64 elements, so that it keeps the alignment."""
-    extents = list(shape)
+def _margin(elements: int) -> int:
+    """Return a multiple of 64 elements, so that a margin keeps the alignment."""
+    return -(-min(max(elements, SMALLEST_MARGIN), LARGEST_MARGIN) // 64) * 64
+
+
+def _strides(extents: Sequence[int], layout: Layout) -> tuple[tuple[int, ...], int]:
+    """Return the strides of a tensor, and how many elements it spans."""
     order = list(range(len(extents)))
     if layout == "transposed":
         order.reverse()
@@ -49,10 +81,40 @@ def place(shape: Sequence[int], layout: Layout) -> Placement:
     for position, axis in enumerate(reversed(order)):
         strides[axis] = step
         step *= extents[axis] + (PADDING if layout == "padded" and position == 0 and len(extents) > 1 else 0)
-    rows = GUARDED_ROWS * max([1, *strides])
-    margin = -(-min(max(rows, SMALLEST_MARGIN), LARGEST_MARGIN) // 64) * 64
+    return tuple(strides), step
+
+
+def place_distant(shape: Sequence[int], layout: Layout, room: int) -> Placement:
+    """Lay what lies along one axis, the first or for `distant-columns` the last, so far apart that the last begins past
+    2^31 elements.
+
+    `room` elements are left free before the first: an offset that wrapped lands there, and not in the memory of someone
+    else. ValueError where there are no two to be apart.
+    """
+    axis = len(shape) - 1 if layout == "distant-columns" else 0
+    if len(shape) < 2 or shape[axis] < 2:
+        raise ValueError(
+            f"a tensor of layout {layout} needs two rows and columns at least; its shape is {tuple(shape)}"
+        )
+    others = [*shape[:axis], *shape[axis + 1 :]]
+    inner, step = _strides(others, "contiguous")
+    stride = -(-FAR // (shape[axis] - 1) // 64) * 64 + 64
+    margin = _margin(GUARDED_ROWS * max(inner))
+    offset = room + margin
+    firsts = [offset + at * stride for at in range(shape[axis])]
+    windows = tuple(Window(first - margin, first + step + margin, first, tuple(others), inner) for first in firsts)
+    strides = (*inner[:axis], stride, *inner[axis:])
+    return Placement(tuple(shape), strides, offset, windows[-1].stop, windows)
+
+
+def place(shape: Sequence[int], layout: Layout) -> Placement:
+    """Lay out a shape between margins."""
+    strides, step = _strides(shape, layout)
+    margin = _margin(GUARDED_ROWS * max([1, *strides]))
     offset = margin + (1 if layout == "sliced" else 0)
-    return Placement(tuple(extents), tuple(strides), offset, offset + max(step, 1) + margin)
+    length = offset + max(step, 1) + margin
+    whole = Window(0, length, offset, tuple(shape), strides)
+    return Placement(tuple(shape), strides, offset, length, (whole,))
 
 
 @dataclass(frozen=True)
@@ -74,29 +136,66 @@ class Guarded:
         p = self.placement
         return self.flat.as_strided(p.shape, p.strides, p.offset)
 
+    def fill(self, guard: int) -> None:
+        """Fill every window, the view's elements included."""
+        for window in self.placement.windows:
+            self.flat[window.start : window.stop] = guard
+
+    def snapshot(self) -> list[torch.Tensor]:
+        """Return a copy of what every window holds."""
+        return [self.flat[window.start : window.stop].clone() for window in self.placement.windows]
+
+    def unchanged(self, before: Sequence[torch.Tensor]) -> bool:
+        """Return whether every window holds what it held."""
+        return all(torch.equal(now, then) for now, then in zip(self.snapshot(), before, strict=True))
+
     def outside_changed(self, guard: int) -> bool:
-        """Return whether any element outside the view is no longer `guard`."""
-        rest = self.flat.clone()
-        p = self.placement
-        rest.as_strided(p.shape, p.strides, p.offset).fill_(guard)
-        return bool((rest != guard).any())
+        """Return whether any element of a window outside the view is no longer `guard`."""
+        for window, rest in zip(self.placement.windows, self.snapshot(), strict=True):
+            rest.as_strided(window.shape, window.strides, window.first - window.start).fill_(guard)
+            if bool((rest != guard).any()):
+                return True
+        return False
 
 
-def _filled(placement: Placement, pattern: int, dtype: torch.dtype, device: str) -> torch.Tensor:
-    return torch.full((placement.length,), pattern, dtype=_INTEGERS[dtype.itemsize], device=device)
+def _sparse(length: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return memory of which only what is touched takes room: a tensor of gigabytes with a few rows in it."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    return torch.frombuffer(mmap.mmap(-1, length * dtype.itemsize, flags=flags), dtype=dtype)
+
+
+def bytes_needed(shape: Sequence[int], dtype: torch.dtype, layout: Layout) -> int:
+    """Return the size of the allocation that a guarded tensor of this shape takes on a device."""
+    placement = place_distant(shape, layout, 0) if layout in DISTANT else place(shape, layout)
+    return placement.length * dtype.itemsize
+
+
+def _allocate(shape: Sequence[int], dtype: torch.dtype, layout: Layout, device: str) -> Guarded:
+    integers = _INTEGERS[dtype.itemsize]
+    if layout in DISTANT and device == "cpu":
+        # Room is free here. The interpreter counts in bytes, of which 32 bits hold fewer than of elements.
+        placement = place_distant(shape, layout, FAR)
+        return Guarded(placement, _sparse(placement.length, integers), dtype)
+    placement = place_distant(shape, layout, 0) if layout in DISTANT else place(shape, layout)
+    return Guarded(placement, torch.empty(placement.length, dtype=integers, device=device), dtype)
 
 
 def guard_input(values: torch.Tensor, layout: Layout, device: str) -> Guarded:
-    """Place host values between poisoned margins and move the whole allocation to `device`: the same bits anywhere."""
-    placement = place(tuple(values.shape), layout)
-    held = Guarded(placement, _filled(placement, POISON[values.dtype.itemsize], values.dtype, "cpu"), values.dtype)
+    """Place host values between poisoned margins on `device`: the same bits anywhere."""
+    held = _allocate(tuple(values.shape), values.dtype, layout, device)
+    held.fill(POISON[values.dtype.itemsize])
     held.tensor.copy_(values)
-    return Guarded(placement, held.flat.to(device), values.dtype)
+    return held
 
 
 def guard_output(shape: Sequence[int], dtype: torch.dtype, layout: Layout, device: str) -> Guarded:
     """Allocate an output between fences, every element of it blank."""
-    placement = place(tuple(shape), layout)
-    held = Guarded(placement, _filled(placement, FENCE[dtype.itemsize], dtype, device), dtype)
-    held.bits().fill_(BLANK[dtype.itemsize])
+    held = _allocate(tuple(shape), dtype, layout, device)
+    reset(held)
     return held
+
+
+def reset(output: Guarded) -> None:
+    """Fence an output and blank its elements, as before its first launch."""
+    output.fill(FENCE[output.dtype.itemsize])
+    output.bits().fill_(BLANK[output.dtype.itemsize])

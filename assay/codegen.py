@@ -14,7 +14,7 @@ import triton
 from assay.artifact import sha256_bytes
 from assay.child import Answer, serve
 from assay.instructions import count_ptx, count_sass, resource_usage
-from assay.kernel import Case, Kernel, load
+from assay.kernel import Case, Kernel, cast, load
 from assay.launches import binary_of, use_target, watch
 from assay.record import Binary, Instructions
 from assay.targets import TARGETS, Target
@@ -76,10 +76,11 @@ class Worker:
             self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
         return {"binaries": [msgspec.to_builtins(inspect(kernel, target)) for kernel in launches.compiled]}
 
-    def _launch(self, kernel: Kernel, variant: str, case: Case) -> None:
-        values = kernel.inputs(case.size, torch.Generator().manual_seed(0))
+    def _launch(self, kernel: Kernel, name: str, case: Case) -> None:
+        variant = kernel.variant(name)
+        values = cast(kernel.inputs(case.size, torch.Generator().manual_seed(0)), variant.dtype)
         outputs = {name: torch.empty(o.shape, dtype=o.dtype) for name, o in kernel.outputs(values).items()}
-        kernel.launch(values, outputs, kernel.variant(variant))
+        kernel.launch(values, outputs, variant)
 
 
 if __name__ == "__main__":

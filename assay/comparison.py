@@ -3,45 +3,47 @@
 import torch
 
 from assay.judgement import normalised
+from assay.kernel import Kernel, Problem, Tensors
 from assay.record import Comparison, Worst, number
 
-
-def _excess(error: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
-    """How far each error is past its limit; NaN counts as infinitely far."""
-    excess = error - limit
-    return torch.where(excess.isnan(), torch.inf, excess)
+LARGEST_SHARE = 1e300
+"""Of its limit that an error counts as: any error is infinitely past a limit of 0, and a NaN is further."""
 
 
-def _errors(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
-    """|got - want|, and 0 where both are the same infinity or both NaN: the oracle says what must come out."""
-    same = (got == want) | (got.isnan() & want.isnan())
-    return torch.where(same, 0.0, (got - want).abs())
+def _same(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
+    """Say where both are equal, the same infinity, or both NaN: the oracle says what must come out."""
+    return (got == want) | (got.isnan() & want.isnan())
 
 
 def _largest(values: torch.Tensor) -> float:
     return float(values.amax()) if values.numel() else 0.0
 
 
-def compare(name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tensor, words: str) -> Comparison:
-    """Compare `got` (any float dtype) with `want` and `limit` (float64, same shape), all on the host.
+def compare(name: str, rule: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tensor, words: str) -> Comparison:
+    """Compare `got` (any float dtype) with `want` and `limit` (float64, same shape), all in one place.
 
-    The worst element is the one furthest past its limit, not the first. The normalised error divides by the largest
-    finite |want|: near 0 an element's own relative error measures cancellation, not the multiplier.
+    The worst element is the one whose error is the largest share of its limit, not the first. An infinite limit bounds
+    nothing, so it allows nothing. The normalised error divides by the largest finite |want|: near 0 an element's own relative error measures
+    cancellation, not the multiplier.
     """
-    wide = got.to(torch.float64)
-    error = _errors(wide, want)
-    limits = limit.expand_as(want)
-    reference = _largest(want[want.isfinite()].abs())
-    flat = int(_excess(error, limits).argmax())
+    wide, limits = got.to(torch.float64), limit.expand_as(want)
+    same = _same(wide, want)
+    error = torch.where(same, 0.0, (wide - want).abs())
+    # Written so that NaN, in a result or in a limit, is past every bound.
+    within = same | ((error <= limits) & limits.isfinite())
+    share = torch.where(error > 0, error / limits, 0.0)
+    # One past its limit stands above all others, whatever the division rounds to, and one without a number above those.
+    past = torch.where(error.isfinite() & limits.isfinite(), 1 + share.clamp(1, LARGEST_SHARE), torch.inf)
+    flat = int(torch.where(within, share.clamp(max=1), past).argmax())
     at = [int(i) for i in torch.unravel_index(torch.tensor(flat), want.shape)] if want.dim() else []
-    largest = _largest(error)
+    largest, reference = _largest(error), _largest(want[want.isfinite()].abs())
     return Comparison(
         output=name,
+        rule=rule,
         shape=list(got.shape),
         dtype=str(got.dtype).removeprefix("torch."),
         elements=want.numel(),
-        # `not (error <= limit)`, so that NaN is past every bound.
-        past_bound=int((~(error <= limits)).sum()),
+        past_bound=int((~within).sum()),
         largest_error=number(largest),
         largest_reference=number(reference),
         normalised_error=normalised(largest, reference),
@@ -54,3 +56,20 @@ def compare(name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tenso
             bound=number(float(limits.flatten()[flat])),
         ),
     )
+
+
+def compare_all(kernel: Kernel, outputs: Tensors, problem: Problem) -> list[Comparison]:
+    """Compare every output under every bound that covers it, wherever the tensors are."""
+    return [
+        compare(
+            name,
+            bound.name,
+            got,
+            bound.reference(problem, name),
+            bound.limit(problem, name),
+            bound.words(problem, name),
+        )
+        for name, got in outputs.items()
+        for bound in kernel.bounds
+        if bound.covers(name)
+    ]

@@ -48,7 +48,7 @@ def _build(child: Child, wanted: Wanted, case: str, limit_s: float) -> Build:
     answer = ask(child, request, Built, limit_s)
     if isinstance(answer, Fault):
         return unbuilt(variant, target, case, diagnose(answer, wanted.variant.precision))
-    return built(variant, target, case, answer.binaries)
+    return built(wanted.variant, target, case, answer.binaries)
 
 
 def _child(job: Job, cache: str, number: int) -> Child:

@@ -10,9 +10,22 @@ from msgspec import field
 
 from assay.child import Child, Fault, Opening, ask
 from assay.diagnosis import diagnose, diagnose_loading
+from assay.judgement import asked, exempt
 from assay.pool import Pool
 from assay.progress import Progress
-from assay.record import Check, Declaration, DeclaredVariant, Digest, Record, Verdict
+from assay.record import (
+    Canary,
+    Check,
+    Declaration,
+    DeclaredVariant,
+    Digest,
+    Number,
+    Operand,
+    Record,
+    Unavailable,
+    Verdict,
+)
+from assay.rounding import canary
 from assay.targets import too_old
 
 WORKER = "assay.trial"
@@ -38,10 +51,13 @@ class Described(Record, frozen=True, kw_only=True):
 
 
 class Tried(Record, frozen=True, kw_only=True):
-    """A child's answer to `try`: a check, and the digests of what it launched (none under the interpreter)."""
+    """A child's answer to `try`: a check, the digests of what it launched (none under the interpreter), and what the
+    rounding canary read in each operand (nothing where the kernel declares no product).
+    """
 
     check: Check
     cubins: list[Digest] = field(default_factory=list)
+    readings: dict[Operand, list[Number]] = field(default_factory=dict)
 
 
 def worker(kernel: Path, device: str, environment: Mapping[str, str], log: Path, loading_limit_s: float) -> Child:
@@ -89,15 +105,25 @@ class Terms:
 
 
 def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
-    check = Check(variant=trial.variant.id, case=trial.case, seeds=terms.seeds, verdict=verdict, comparisons=[])
+    check = Check(
+        variant=trial.variant.id,
+        case=trial.case,
+        seeds=terms.seeds,
+        verdict=verdict,
+        comparisons=[],
+        repeat=Unavailable(reason="not launched to its end"),
+    )
     return Tried(check=check)
 
 
-def _try(child: Child, trial: Trial, terms: Terms) -> Tried:
+def _try(child: Child, trial: Trial, terms: Terms, declaration: Declaration) -> Tried:
     place, need = terms.place, trial.variant.minimum_capability
     old = place and too_old(place.name, place.capability, need)
     if old:
         return _untried(trial, terms, Verdict(outcome="inapplicable", cause="capability", reason=old))
+    free = exempt(declaration, trial.case, trial.variant.precision)
+    if free is not None:
+        return _untried(trial, terms, free)
     request: dict[str, Any] = {"do": "try", "variant": trial.variant.id, "case": trial.case, "seeds": terms.seeds}
     answer = ask(child, request, Tried, terms.limit_s)
     if isinstance(answer, Fault):
@@ -107,12 +133,24 @@ def _try(child: Child, trial: Trial, terms: Terms) -> Tried:
 
 def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: str) -> list[Tried]:
     """Try every variant on every case. A fault costs one trial; the next one gets a fresh child."""
-    variants = [] if subject.declaration is None else subject.declaration.variants
-    trials = [Trial(variant, case) for case in subject.cases for variant in variants]
+    declaration = subject.declaration
+    if declaration is None:
+        Progress(label, 0).close(subject.loading.reason)
+        return []
+    trials = [Trial(variant, case) for case in subject.cases for variant in asked(declaration, case)]
     progress = Progress(label, len(trials))
-    tried = Pool(trials, lambda child, trial: _try(child, trial, terms), progress).run(children)
-    progress.close(summary(tried) if subject.declaration else subject.loading.reason)
+    tried = Pool(trials, lambda child, trial: _try(child, trial, terms, declaration), progress).run(children)
+    progress.close(summary(tried))
     return tried
+
+
+def canaries(tried: Iterable[Tried], gated: bool) -> list[Canary]:
+    """Return what the rounding canary showed of each variant that it was sent through."""
+    readings: dict[str, dict[Operand, list[Number]]] = {}
+    for one in tried:
+        if one.readings:
+            readings.setdefault(one.check.variant, one.readings)
+    return [canary(variant, operand, read, gated) for variant, of in readings.items() for operand, read in of.items()]
 
 
 def summary(tried: Iterable[Tried]) -> str:

@@ -35,14 +35,30 @@ def judge_fit(binaries: Sequence[Binary], target: str) -> Verdict:
     return Verdict(outcome="passed", reason=f"{most} of {binaries[0].shared_limit_bytes} B of shared memory")
 
 
-def built(variant: str, target: str, case: str, binaries: list[Binary]) -> Build:
+def judge_stack(binaries: Sequence[Binary], budget: int | None) -> Verdict | None:
+    """Return why the code's stack, where spilled registers go, is past the variant's budget; None where it is not."""
+    for binary in binaries:
+        if budget is not None and not binary.stack_bytes <= budget:
+            spilled = f"{binary.local_store_instructions} stores and {binary.local_load_instructions} loads of it"
+            reason = f"{binary.function} uses {binary.stack_bytes} B of stack ({spilled}); its budget is {budget} B"
+            return Verdict(outcome="failed", cause="over-budget", reason=reason)
+    return None
+
+
+def built(variant: DeclaredVariant, target: str, case: str, binaries: list[Binary]) -> Build:
     """Return the build of a launch that was compiled to these binaries; one to none at all has failed."""
     if not binaries:
         nothing = Verdict(outcome="failed", cause="declaration", reason="the launch starts no Triton kernel")
-        return unbuilt(variant, target, case, nothing)
+        return unbuilt(variant.id, target, case, nothing)
     compiled = Verdict(outcome="passed", reason=f"compiled, {len(binaries)} device function(s)")
-    fits = judge_fit(binaries, target)
-    return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=binaries)
+    return Build(
+        variant=variant.id,
+        target=target,
+        case=case,
+        compiled=judge_stack(binaries, variant.stack_budget_bytes) or compiled,
+        fits=judge_fit(binaries, target),
+        binaries=binaries,
+    )
 
 
 def unbuilt(variant: str, target: str, case: str, compiled: Verdict) -> Build:
@@ -65,6 +81,10 @@ def _same_code(builds: Sequence[Build], others: Sequence[Build]) -> bool:
     return bool(digests) and digests == [[binary.cubin_sha256 for binary in build.binaries] for build in others]
 
 
+def _most(build: Build, operand: str) -> int:
+    return max(matrix_instructions(binary.instructions.ptx, operand) for binary in build.binaries)
+
+
 def _statement(precision: str, target: str, builds: Sequence[Build], ieee: Sequence[Build]) -> tuple[bool, str]:
     counts = [binary.instructions.ptx for build in builds for binary in build.binaries]
     any_matrix = sum(matrix_instructions(count) for count in counts)
@@ -72,13 +92,18 @@ def _statement(precision: str, target: str, builds: Sequence[Build], ieee: Seque
     if operand is None:
         return any_matrix == 0, f"{precision} on {target} uses {any_matrix or 'no'} tensor-core instructions"
     if capability_of(target) >= TENSOR_CORE_CAPABILITY:
-        fewest = min(matrix_instructions(count, operand) for count in counts)
+        # One of several kernels of a launch may have nothing to multiply.
+        fewest = min(_most(build, operand) for build in builds)
         kinds = sorted({name for count in counts for name in matrix_names(count, operand)})
         said = f"takes the tensor cores ({', '.join(kinds)})" if fewest else "leaves the tensor cores unused"
         return fewest > 0, f"{precision} on {target} {said}"
     same = _same_code(builds, ieee)
     said = "compiles to the same code as ieee" if same else f"uses {any_matrix or 'no'} tensor-core instructions"
-    return any_matrix == 0, f"{precision} on {target} {said}"
+    # Without tensor cores tf32 has nothing to differ in; the modes of several pieces still split their operands.
+    promised = any_matrix == 0 and (same or precision != "tf32" or not ieee)
+    if not same and precision == "tf32" and ieee:
+        said = f"{said} and differs from ieee"
+    return promised, f"{precision} on {target} {said}"
 
 
 def _finding(precision: str, target: str, builds: Sequence[Build], ieee: Sequence[Build]) -> Finding:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from assay.admission import availability, chosen_device, without_device
 from assay.child import compiling_environment
-from assay.correctness import Place, Terms, Tried, describe, try_all, worker
+from assay.correctness import Place, Terms, Tried, canaries, describe, try_all, worker
 from assay.judgement import contrasts
 from assay.prediction import Key, predicted, predictions
 from assay.record import Compile, Digest, Environment, Execution, Gpu
@@ -53,6 +53,7 @@ def check_on_device(job: Job) -> Gpu:
         device=device,
         declaration=subject.declaration,
         checks=checks,
+        canaries=canaries(tried, gated=True),
         contrasts=contrasts(subject.declaration, checks, gated=True),
         executions=executions(tried, predictions(compiled, device.target)),
     )

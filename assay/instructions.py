@@ -7,6 +7,9 @@ from collections.abc import Mapping
 _PTX_OPCODE = re.compile(r"^\s*(?:\{\s*)?(?:@!?%\w+\s+)?([a-z][\w.:]+)[\s;]", re.MULTILINE)
 _SASS_OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]+)", re.MULTILINE)
 
+ATOMIC_NAMES = ("atom", "red")
+"""PTX's read-modify-write instructions, with a result and without (PTX ISA, atom and red)."""
+
 _MATRIX_PTX = {"mma.sync": "mma", "wgmma.mma_async": "wgmma", "tcgen05.mma": "tcgen05"}
 _MATRIX_SASS = ("HMMA", "HGMMA", "IMMA", "QMMA", "QGMMA", "DMMA", "OMMA", "UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA")
 _FUSED_SASS = ("FFMA", "FFMA2", "HFMA2", "DFMA", "STL", "LDL")
@@ -20,7 +23,9 @@ def _operand(opcode: str) -> str:
 
 
 def count_ptx(ptx: str) -> dict[str, int]:
-    """Count matrix instructions by kind and operand type (`wgmma.tf32`) and fused multiply-adds (`fma.f32`)."""
+    """Count matrix instructions by kind and operand type (`wgmma.tf32`), fused multiply-adds (`fma.f32`) and
+    atomic operations (`atom`, `red`).
+    """
     counts: Counter[str] = Counter()
     for opcode in _PTX_OPCODE.findall(ptx):
         kind = next((name for prefix, name in _MATRIX_PTX.items() if opcode.startswith(prefix)), None)
@@ -28,6 +33,8 @@ def count_ptx(ptx: str) -> dict[str, int]:
             counts[f"{kind}.{_operand(opcode)}"] += 1
         elif opcode.startswith("fma.rn"):
             counts[f"fma.{opcode.split('.')[-1]}"] += 1
+        elif opcode.split(".")[0] in ATOMIC_NAMES:
+            counts[opcode.split(".")[0]] += 1
     return dict(sorted(counts.items()))
 
 

@@ -7,7 +7,7 @@ never precision, and shows no race.
 from collections.abc import Sequence
 
 from assay.child import interpreting_environment
-from assay.correctness import Terms, describe, try_all, worker
+from assay.correctness import Terms, canaries, describe, try_all, worker
 from assay.judgement import contrasts, honoured
 from assay.pool import worker_count
 from assay.record import Interpreter
@@ -29,6 +29,7 @@ def interpret(job: Job) -> Interpreter:
         loading=subject.loading,
         declaration=subject.declaration,
         checks=checks,
+        canaries=canaries(tried, gated=False),
         contrasts=found,
         precision_honoured=honoured(found),
     )

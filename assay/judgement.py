@@ -11,10 +11,13 @@ from assay.record import (
     Comparison,
     Contrast,
     Declaration,
+    DeclaredVariant,
     NonFinite,
     Number,
+    Repeat,
     Unavailable,
     Verdict,
+    Worst,
     as_float,
     number,
 )
@@ -28,6 +31,13 @@ def normalised(error: float, reference: float) -> Number:
     return number(error / reference if reference else error)
 
 
+def is_within(worst: Worst) -> bool:
+    """Return whether an element is within its bound: what is wanted exactly, or a finite bound that NaN is past."""
+    got, want = as_float(worst.got), as_float(worst.want)
+    same = got == want or (math.isnan(got) and math.isnan(want))
+    return same or (math.isfinite(as_float(worst.bound)) and as_float(worst.error) <= as_float(worst.bound))
+
+
 def judge(comparison: Comparison) -> Verdict:
     """Return passed where every element is within its bound; otherwise name the worst element."""
     if comparison.past_bound == 0:
@@ -35,12 +45,51 @@ def judge(comparison: Comparison) -> Verdict:
         return Verdict(outcome="passed", reason=f"error {error:.3g} of the largest reference, within the bound")
     worst = comparison.worst
     finite = not isinstance(worst.got, NonFinite) or isinstance(worst.want, NonFinite)
-    share = f"{comparison.past_bound} of {comparison.elements} elements of '{comparison.output}' are past the bound"
+    past = f"elements of '{comparison.output}' are past the {comparison.rule} bound"
+    share = f"{comparison.past_bound} of {comparison.elements} {past}"
     place = f"at {tuple(worst.index)} got {as_float(worst.got):.9g}, want {as_float(worst.want):.9g}"
     allowed = f"an error of at most {as_float(worst.bound):.3g} is allowed"
     return Verdict(
         outcome="failed", cause="wrong-value" if finite else "not-finite", reason=f"{share}: {place}; {allowed}"
     )
+
+
+def judge_all(comparisons: Sequence[Comparison]) -> Verdict:
+    """Return the first failure; else what the first comparison shows, which there must be."""
+    judged = [judge(comparison) for comparison in comparisons]
+    return next((verdict for verdict in judged if verdict.outcome != "passed"), judged[0])
+
+
+def asked(declaration: Declaration, case: str) -> list[DeclaredVariant]:
+    """Return the variants that a case is tried on: all, or the first configuration of each precision."""
+    if case not in declaration.once:
+        return declaration.variants
+    first = {variant.precision: variant for variant in reversed(declaration.variants)}
+    return [variant for variant in declaration.variants if first[variant.precision] is variant]
+
+
+def exempt(declaration: Declaration, case: str, precision: str) -> Verdict | None:
+    """Return why a case is not asked of a precision, by the kernel's own word, or None."""
+    reason = declaration.exemptions.get(case, {}).get(precision)
+    return None if reason is None else Verdict(outcome="inapplicable", cause="policy", reason=reason)
+
+
+def judge_repeat(repeat: Repeat | Unavailable) -> Verdict | None:
+    """Return why a result that changed from launch to launch is a fault, or None.
+
+    Atomic additions come in any order, and floating-point sums depend on it: with an atomic instruction in the code a
+    changing result is a finding and no fault.
+    """
+    if isinstance(repeat, Unavailable) or repeat.differing == 0 or repeat.atomics:
+        return None
+    said = (
+        f"{repeat.differing} of {repeat.elements} output elements differ between two launches on the same inputs, "
+        "and the code has no atomic instruction"
+    )
+    if repeat.settled:
+        reason = f"{said}; later launches repeat the second: the result depends on what an earlier launch left"
+        return Verdict(outcome="failed", cause="stale-result", reason=reason)
+    return Verdict(outcome="failed", cause="race", reason=f"{said}, nor do later launches repeat it: a race")
 
 
 def error_of(check: Check) -> float | None:

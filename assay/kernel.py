@@ -5,22 +5,30 @@ large an error may be. Everything else (buffers, child processes, time limits, c
 """
 
 import importlib.util
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 
+from assay.bounds import FLOAT32 as FLOAT32
+from assay.bounds import TENSOR_CORES as TENSOR_CORES
+from assay.bounds import Arithmetic as Arithmetic
+from assay.bounds import Bound as Bound
+from assay.bounds import ComponentwiseBound as ComponentwiseBound
+from assay.bounds import Problem as Problem
+from assay.bounds import ReductionBound as ReductionBound
+from assay.bounds import Size as Size
+from assay.bounds import Tensors as Tensors
+from assay.bounds import UlpBound as UlpBound
 from assay.errors import AssayError
+from assay.patterns import Pattern
 from assay.record import Declaration, DeclaredVariant
 from assay.targets import capability_text
 
-Tensors = Mapping[str, torch.Tensor]
-Size = Mapping[str, int]
-Layout = Literal["contiguous", "padded", "transposed", "sliced"]
+Layout = Literal["contiguous", "padded", "transposed", "sliced", "distant", "distant-columns"]
 CaseTier = Literal["interpreter", "gpu"]
 
 
@@ -32,13 +40,17 @@ class KernelError(AssayError):
 class Variant:
     """A precision mode in one configuration. `options` reach the launch as they stand.
 
-    `capability` is what this variant needs beyond its kernel, or None.
+    `capability` is what this variant needs beyond its kernel, or None. `dtype`: the harness casts every floating-point
+    input to it, and the oracle gets the values that were rounded so. `stack_bytes`: the largest stack that its code may
+    use on any target, which is where spilled registers go; None sets no limit.
     """
 
     precision: str
     configuration: str
     options: Mapping[str, int | str] = field(default_factory=dict)
     capability: tuple[int, int] | None = None
+    dtype: torch.dtype | None = None
+    stack_bytes: int | None = None
 
     @property
     def id(self) -> str:
@@ -53,6 +65,7 @@ class Variant:
             precision=self.precision,
             configuration=self.configuration,
             minimum_capability=capability_text(max(needs)) if needs else None,
+            stack_budget_bytes=self.stack_bytes,
         )
 
 
@@ -62,14 +75,20 @@ class Case:
 
     `size` is handed to `inputs`. `layouts` says how the harness places a tensor (by its name, input or output) in
     memory: `padded` leaves a gap after each row, `transposed` makes the first axis the fast one, `sliced` starts one
-    element into the allocation, so that the pointer is not 16-byte aligned. `tiers`: where the case runs; what is too
-    slow for the interpreter is left to the GPU.
+    element into the allocation, so that the pointer is not 16-byte aligned, `distant` lays rows, and `distant-columns`
+    columns, so far apart that offsets pass 2^31 elements. `tiers`: where the case runs; what is too slow for the interpreter is left to the GPU.
+    `values`: a pattern for an input, by its name, imposed on what `inputs` made (see `assay.patterns`); what must then
+    come out is the oracle's word. `exempt`: precisions of which this case is not asked, each with the reason. `once`:
+    only the first configuration of each precision is asked, since what the case shows does not depend on tiles.
     """
 
     name: str
     size: Size
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     tiers: Sequence[CaseTier] = ("interpreter", "gpu")
+    values: Mapping[str, Pattern] = field(default_factory=dict)
+    exempt: Mapping[str, str] = field(default_factory=dict)
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,50 +107,18 @@ class Work:
     bytes: int
 
 
-class Bound(Protocol):
-    """How large an error may be."""
-
-    def limit(self, variant: Variant, size: Size, want: torch.Tensor, inputs: Tensors) -> torch.Tensor:
-        """Return the largest allowed |got - want|, float64, of the shape of `want` (or broadcastable to it)."""
-
-    def words(self, variant: Variant, size: Size, want: torch.Tensor) -> str:
-        """Return the bound with its numbers, so that a reader can derive it again."""
-
-
 @dataclass(frozen=True)
-class ReductionBound:
-    """|got - want| <= atol + rtol |want|, with rtol = max(table, 4 eps sqrt(K)) and atol = rtol max|want|.
+class Dot:
+    """A product of matrices that a rounding canary can be sent through: output = left @ right, all of two dimensions.
 
-    K is the number of terms that one output element sums and eps the spacing at 1 of the narrowest multiplier. Rounding
-    errors of K independent additions grow like sqrt(K) (Higham & Mary, SIAM J. Sci. Comput. 41(5), 2019,
-    doi:10.1137/18M1226312); the factor 4 is a margin of four standard deviations, and the table value a floor for
-    short sums. This is the rule of the reference script; it is loose, because atol grows with the largest element.
+    At `size` the harness puts probes into one operand, the identity into the other and 0 into every other input, and
+    reads off the output how the multiplier treats its operands. 32 rows and columns at least.
     """
 
-    terms: Callable[[Size], int]
-    table: Mapping[str, float]
-    eps: Mapping[str, float]
-
-    def rtol(self, variant: Variant, size: Size) -> float:
-        """Return the relative tolerance for a variant at a size."""
-        scaled = 4.0 * self.eps[variant.precision] * math.sqrt(self.terms(size))
-        return max(self.table[variant.precision], scaled)
-
-    def limit(self, variant: Variant, size: Size, want: torch.Tensor, inputs: Tensors) -> torch.Tensor:
-        """Return atol + rtol |want|."""
-        rtol = self.rtol(variant, size)
-        magnitude = want.abs()
-        return rtol * magnitude.max() + rtol * magnitude
-
-    def words(self, variant: Variant, size: Size, want: torch.Tensor) -> str:
-        """Return the rule with its numbers."""
-        terms, eps, table = self.terms(size), self.eps[variant.precision], self.table[variant.precision]
-        rtol = self.rtol(variant, size)
-        atol = rtol * float(want.abs().max())
-        return (
-            f"|got - want| <= {atol:.3g} + {rtol:.3g} |want|; K = {terms} terms, "
-            f"rtol = max({table:g}, 4 * {eps:g} * sqrt({terms})) = {rtol:.3g}, atol = rtol * max|want|"
-        )
+    left: str
+    right: str
+    output: str
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -158,7 +145,9 @@ class Kernel:
     `inputs(size, generator)` makes named CPU tensors; interpreter and GPU see the same bits. `outputs(inputs)` names
     what the harness must allocate. `oracle(inputs)` computes the outputs in float64 from float64 inputs.
     `launch(inputs, outputs, variant)` writes into `outputs` and returns nothing. The first case is the one that the
-    compile stage launches. `capability` is what the kernel needs above the gate's minimum, or None.
+    compile stage launches. `bound` is one bound or several: each output is held to every bound that covers it. `dot` is
+    the product at the kernel's heart, if it has one. `capability` is what the kernel needs above the gate's minimum, or
+    None.
     """
 
     name: str
@@ -169,12 +158,18 @@ class Kernel:
     launch: Callable[[Tensors, Tensors, Variant], Any]
     variants: Sequence[Variant]
     cases: Sequence[Case]
-    bound: Bound
+    bound: Bound | Sequence[Bound]
     work: Callable[[Size], Work]
     timed: Sequence[Case] = ()
     contrasts: Sequence[Contrast] = ()
     peers: Sequence[Peer] = ()
     capability: tuple[int, int] | None = None
+    dot: Dot | None = None
+
+    @property
+    def bounds(self) -> Sequence[Bound]:
+        """Every bound."""
+        return [self.bound] if isinstance(self.bound, Bound) else self.bound
 
     def variant(self, name: str) -> Variant:
         """Return the variant of that id."""
@@ -192,7 +187,22 @@ class Kernel:
             cases=[case.name for case in self.cases],
             timed=[case.name for case in self.timed],
             contrasts=[(contrast.reference, contrast.lesser) for contrast in self.contrasts],
+            exemptions={case.name: dict(case.exempt) for case in self.cases if case.exempt},
+            once=[case.name for case in self.cases if case.once],
+            dot=self.dot is not None,
         )
+
+
+def cast(values: Tensors, dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    """Return the inputs with every float in the variant's dtype."""
+    if dtype is None:
+        return dict(values)
+    return {name: v.to(dtype) if v.is_floating_point() else v for name, v in values.items()}
+
+
+def widen(values: Tensors) -> dict[str, torch.Tensor]:
+    """Return the inputs with every float in float64, as the oracle gets them."""
+    return cast(values, torch.float64)
 
 
 def _repeated(names: Sequence[str]) -> set[str]:

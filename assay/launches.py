@@ -16,6 +16,7 @@ from triton.backends.driver import DriverBase
 from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
+from assay.instructions import ATOMIC_NAMES, count_ptx
 from assay.record import Digest
 
 
@@ -34,10 +35,19 @@ class Launches:
         """Return the sha256 of each device binary, in the order of first launch."""
         return [sha256_bytes(binary_of(kernel)) for kernel in self.compiled]
 
+    def atomics(self) -> int:
+        """Return how many atomic instructions stand in the code that was launched."""
+        return sum(atomic_instructions(kernel) for kernel in self.compiled)
+
 
 def binary_of(kernel: Any) -> bytes:
     """Return the device binary of a compiled kernel: a cubin, or an hsaco on AMD."""
     return bytes(kernel.asm.get("cubin") or kernel.asm["hsaco"])
+
+
+def atomic_instructions(kernel: Any) -> int:
+    """Count the instructions of a compiled kernel's PTX whose order may change from launch to launch."""
+    return sum(count_ptx(str(kernel.asm["ptx"])).get(name, 0) for name in ATOMIC_NAMES) if "ptx" in kernel.asm else 0
 
 
 @contextlib.contextmanager

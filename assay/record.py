@@ -43,11 +43,17 @@ Cause = Literal[
     "crash",
     "wrong-value",
     "not-finite",
+    "poison-read",
+    "undefined-read",
     "wrong-shape",
     "not-written",
     "out-of-bounds-write",
     "input-changed",
     "precision",
+    "rounding",
+    "race",
+    "stale-result",
+    "over-budget",
     "instructions",
     "binary-differs",
     "gate-disagrees",
@@ -61,7 +67,9 @@ Cause = Literal[
 
 Tier = Literal["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed"]
 Overall = Literal["VERIFIED", "PARTIALLY VERIFIED", "FAILED", "NOT VERIFIED"]
-StageName = Literal["environment", "interpreter", "compile", "gate", "gpu", "timing", "claims", "report", "bundle"]
+StageName = Literal[
+    "environment", "interpreter", "compile", "gate", "gpu", "timing", "teeth", "claims", "report", "bundle"
+]
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -188,23 +196,32 @@ class Environment(Record, frozen=True, kw_only=True):
 class DeclaredVariant(Record, frozen=True, kw_only=True):
     """A precision mode in one configuration. `id` is `<precision>/<configuration>`.
 
-    `minimum_capability` is what it needs, by its own declaration or its kernel's.
+    `minimum_capability` is what it needs, by its own declaration or its kernel's; `stack_budget_bytes` the largest
+    stack that its code may use.
     """
 
     id: str
     precision: str
     configuration: str
     minimum_capability: Capability | None
+    stack_budget_bytes: Count | None = None
 
 
 class Declaration(Record, frozen=True, kw_only=True):
-    """What a kernel file declares, as far as later stages need it."""
+    """What a kernel file declares, as far as later stages need it.
+
+    `exemptions`: by case, the precisions of which it is not asked, each with the reason. `once`: cases that
+    are asked of each precision's first configuration alone. `dot`: whether a rounding canary can be sent through it.
+    """
 
     title: str
     variants: list[DeclaredVariant]
     cases: list[str]
     timed: list[str]
     contrasts: list[tuple[str, str]]
+    exemptions: dict[str, dict[str, str]] = field(default_factory=dict)
+    once: list[str] = field(default_factory=list)
+    dot: bool = False
 
 
 class Worst(Record, frozen=True, kw_only=True):
@@ -218,9 +235,14 @@ class Worst(Record, frozen=True, kw_only=True):
 
 
 class Comparison(Record, frozen=True, kw_only=True):
-    """One output against the float64 oracle: |got - want| <= bound, element by element, written so that NaN fails."""
+    """One output against the float64 oracle: |got - want| <= bound, element by element, written so that NaN fails.
+
+    `rule` is the bound's name and `bound` the bound in words. The reference is the oracle's result, or, where the words
+    say so, that for the operands as the multiplier takes them.
+    """
 
     output: str
+    rule: str
     shape: list[Count]
     dtype: str
     elements: Count
@@ -232,6 +254,19 @@ class Comparison(Record, frozen=True, kw_only=True):
     worst: Worst
 
 
+class Repeat(Record, frozen=True, kw_only=True, tag_field="kind", tag="repeat"):
+    """A second launch on the same inputs, compared with the first bit by bit.
+
+    `differing` of `elements` output elements changed; `settled`: all launches after the second gave what it gave.
+    `atomics` counts the atomic instructions in the code that was launched: they may add in any order.
+    """
+
+    differing: Count
+    elements: Count
+    settled: bool
+    atomics: Count
+
+
 class Check(Record, frozen=True, kw_only=True):
     """One case of one variant, run once for each seed in the same process; the comparisons are the worst seed's."""
 
@@ -240,6 +275,27 @@ class Check(Record, frozen=True, kw_only=True):
     seeds: list[Count]
     verdict: Verdict
     comparisons: list[Comparison]
+    repeat: Repeat | Unavailable
+
+
+Operand = Literal["left", "right"]
+RoundingMode = Literal["exact", "truncated", "nearest-away", "nearest-even", "unexplained"]
+
+
+class Canary(Record, frozen=True, kw_only=True):
+    """How the multiplier of one variant treats one operand of its product, read off a product with the identity.
+
+    `readings` are what came out for the probes of `assay.rounding`; the rest is derived from them: the rounding to
+    `fraction_bits` that explains them all (None where none does) and the largest relative error.
+    """
+
+    variant: str
+    operand: Operand
+    readings: list[Number]
+    mode: RoundingMode
+    fraction_bits: Count | None
+    largest_error: Number
+    verdict: Verdict
 
 
 class Contrast(Record, frozen=True, kw_only=True):
@@ -266,6 +322,7 @@ class Interpreter(Record, frozen=True, kw_only=True):
     loading: Verdict
     declaration: Declaration | None
     checks: list[Check]
+    canaries: list[Canary]
     contrasts: list[Contrast]
     precision_honoured: bool | Unavailable
 
@@ -289,6 +346,7 @@ class Gpu(Record, frozen=True, kw_only=True):
     device: Device | None
     declaration: Declaration | None
     checks: list[Check]
+    canaries: list[Canary]
     contrasts: list[Contrast]
     executions: list[Execution]
 
@@ -447,6 +505,47 @@ class Timing(Record, frozen=True, kw_only=True):
     availability: Verdict
     device: Device | None
     sweeps: list[Sweep]
+
+
+# teeth
+
+
+class Exposure(Record, frozen=True, kw_only=True):
+    """What one tier made of a planted fault: `failed` where the tier caught it, with the cause; `passed` where it saw
+    nothing; else why the tier could not look. `place` is the variant, and the case or target, that showed it.
+    """
+
+    tier: Literal["interpreter", "compile", "gpu"]
+    place: str
+    verdict: Verdict
+
+
+class Mutant(Record, frozen=True, kw_only=True):
+    """One planted fault: the kernel file with one change in its syntax tree.
+
+    `line` (from 1) and `source` are of the kernel file as it is; `replacement` is what stands there instead, and
+    `sha256` the digest of the changed file. `equivalent`: it compiles to the same code on every configured target, so
+    there is no fault to catch. `invalid`: it cannot run at all, so nothing had to look at a result. `baseline` is what
+    the first case and the first bound, on unguarded tensors, make of it: the reference script's way.
+    """
+
+    operator: str
+    line: Count
+    source: str
+    replacement: str
+    sha256: Digest
+    outcome: Literal["caught", "survived", "equivalent", "invalid"]
+    exposures: list[Exposure]
+    baseline: Verdict
+
+
+class Teeth(Record, frozen=True, kw_only=True):
+    """Result of the `teeth` stage: which planted faults the evidence would have caught. `tiers`: those that looked."""
+
+    loading: Verdict
+    device: Device | None
+    tiers: list[Literal["interpreter", "compile", "gpu"]]
+    mutants: list[Mutant]
 
 
 # claims
@@ -634,6 +733,7 @@ ARTIFACTS: dict[StageName, type[Artifact[Any]]] = {
     "gate": Artifact[Gate],
     "gpu": Artifact[Gpu],
     "timing": Artifact[Timing],
+    "teeth": Artifact[Teeth],
     "claims": Artifact[Claims],
     "report": Artifact[Report],
     "bundle": Artifact[Bundle],

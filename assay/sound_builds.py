@@ -31,7 +31,7 @@ def _build(found: Build, variant: DeclaredVariant, target: str, case: str) -> Bu
     if old is not None:
         return unbuilt(variant.id, target, case, old)
     if found.binaries or found.compiled.outcome == "passed":
-        return built(variant.id, target, case, [_binary(binary, target) for binary in found.binaries])
+        return built(variant, target, case, [_binary(binary, target) for binary in found.binaries])
     failed = found.compiled.outcome == "failed"
     why = found.compiled if failed else diagnose_again(found.compiled, variant.precision)
     return unbuilt(variant.id, target, case, why)

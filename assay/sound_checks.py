@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -9,10 +10,11 @@ from assay.admission import availability, chosen_device, without_device
 from assay.chain import place, settings_of
 from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot, shown
-from assay.judgement import contrasts, honoured, judge, normalised
+from assay.judgement import asked, contrasts, exempt, honoured, is_within, judge_all, judge_repeat, normalised
 from assay.opening import Opened
 from assay.prediction import Key, predicted, predictions
 from assay.record import (
+    Canary,
     Check,
     Comparison,
     Compile,
@@ -22,11 +24,14 @@ from assay.record import (
     Digest,
     Gpu,
     Interpreter,
+    Operand,
     StageName,
+    Unavailable,
     Verdict,
     as_float,
     number,
 )
+from assay.rounding import PROBES, canary
 from assay.targets import parse_capability, too_old
 
 LOADED: tuple[StageName, ...] = ("interpreter", "compile", "gpu")
@@ -36,6 +41,9 @@ LARGEST_COUNT = 2**53 - 1
 
 JUDGED = ("wrong-value", "not-finite")
 """Causes of a failure that comparisons alone decide."""
+
+STRAYED = ("poison-read", "undefined-read")
+"""Causes of a failure that comparisons show and the bits of the result explain."""
 
 
 def declared(opened: Opened, kernel: str) -> Declaration | None:
@@ -110,37 +118,75 @@ def _comparison(spot: Spot, comparison: Comparison) -> Faults:
         yield spot.at("worst", "index").fault(f"a place in shape {shape}", str(worst.index))
     if past > comparison.elements:
         yield spot.at("past_bound").fault(f"at most {comparison.elements} elements", str(past))
-    # Beside a worst element with an infinite bound others may be past their own.
-    if math.isfinite(bound) and (error <= bound) != (past == 0):
-        expected = "none" if error <= bound else "at least 1"
+    within = is_within(worst)
+    if within != (past == 0):
+        expected = "none" if within else "at least 1"
         yield spot.at("past_bound").fault(f"{expected}, by the worst element's error {error:g} of {bound:g}", str(past))
     if as_float(comparison.largest_error) < error:
         largest = as_float(comparison.largest_error)
         yield spot.at("largest_error").fault(f"at least the worst element's {error:g}", f"{largest:g}")
 
 
-def _verdict(check: Check) -> Verdict:
-    """Return the verdict that a check's comparisons call for; its own where something else decides."""
+def _verdict(check: Check, free: Verdict | None) -> Verdict:
+    """Return the verdict that a check's launches call for; its own where something else decides."""
     verdict = check.verdict
-    judged = [judge(comparison) for comparison in check.comparisons]
-    failed = next((one for one in judged if one.outcome != "passed"), None)
-    if verdict.outcome == "passed":
+    if free is not None or verdict.cause == "policy":
+        return free or Verdict(outcome="untested", cause="not-measured", reason="the kernel exempts it from nothing")
+    changing = judge_repeat(check.repeat)
+    if changing is not None:
+        return changing
+    if verdict.outcome == "passed" or verdict.cause in JUDGED:
         missing = Verdict(outcome="untested", cause="not-measured", reason="nothing was compared")
-        return failed or (judged[0] if judged else missing)
-    if verdict.cause in JUDGED:
-        return failed or (judged[0] if judged else verdict)
+        return judge_all(check.comparisons) if check.comparisons else missing
+    if verdict.cause in STRAYED and check.comparisons and judge_all(check.comparisons).outcome == "passed":
+        return judge_all(check.comparisons)
     if verdict.outcome == "failed" or verdict.cause == "capability":
         return verdict
     return diagnose_again(verdict, check.variant.partition("/")[0])
 
 
-def _check(spot: Spot, check: Check) -> Faults:
+def _check(spot: Spot, check: Check, free: Verdict | None) -> Faults:
     for at, comparison in enumerate(check.comparisons):
         yield from _comparison(spot.at("comparisons", at), comparison)
-    yield from spot.at("verdict").differ(_verdict(check), check.verdict)
+    yield from spot.at("verdict").differ(_verdict(check, free), check.verdict)
     if check.comparisons and check.verdict.outcome not in ("passed", "failed"):
         found = str(len(check.comparisons))
         yield spot.at("comparisons").fault(f"none beside the outcome {check.verdict.outcome}", found)
+
+
+def _repeat(spot: Spot, check: Check, on_device: bool) -> Faults:
+    """Yield where a check that came to its end was not launched again, or one that cannot be was."""
+    repeat = check.repeat
+    if isinstance(repeat, Unavailable):
+        if on_device and check.verdict.outcome == "passed":
+            yield spot.fault("a second launch of what passed", shown(repeat))
+        return
+    if not on_device:
+        yield spot.fault("no second launch under the interpreter", shown(repeat))
+    if repeat.differing > repeat.elements:
+        yield spot.at("differing").fault(f"at most {repeat.elements} elements", str(repeat.differing))
+    if not repeat.differing and not repeat.settled:
+        yield spot.at("settled").fault("true, since nothing differs", "false")
+
+
+def _canaries(
+    spot: Spot, declaration: Declaration, checks: Sequence[Check], found: Sequence[Canary], gated: bool
+) -> Faults:
+    """Yield where a canary does not follow from its readings, or is missing of a variant that passed a case."""
+    for at, one in enumerate(found):
+        if len(one.readings) != len(PROBES):
+            yield spot.at(at, "readings").fault(f"{len(PROBES)} readings, one for each probe", str(len(one.readings)))
+            return
+        yield from spot.at(at).differ(canary(one.variant, one.operand, one.readings, gated), one)
+    passed = {check.variant for check in checks if check.verdict.outcome == "passed"} if declaration.dot else set()
+    sent = [(one.variant, one.operand) for one in found]
+    asked = {variant for variant, _ in sent}
+    expected = [(v.id, operand) for v in declaration.variants if v.id in asked for operand in get_args(Operand)]
+    missing = sorted(passed - asked)
+    if missing:
+        yield spot.fault(f"a canary of {missing[0]}, which passed a case of a product", "none")
+    elif sorted(sent) != sorted(expected) or (sent and not declaration.dot):
+        yield spot.fault("both operands of declared variants, once each", shown(sent))
 
 
 def _capable(spot: Spot, check: Check, variant: DeclaredVariant, device: Device | None) -> Faults:
@@ -155,21 +201,31 @@ def _capable(spot: Spot, check: Check, variant: DeclaredVariant, device: Device 
 def _all_tried(spot: Spot, declaration: Declaration, checks: Sequence[Check]) -> Faults:
     """Yield where the checks are not every variant on each of some declared cases, in order."""
     cases = {check.case for check in checks}
-    expected = [(variant.id, case) for case in declaration.cases if case in cases for variant in declaration.variants]
+    tried_on = {case: asked(declaration, case) for case in declaration.cases if case in cases}
+    expected = [(variant.id, case) for case, variants in tried_on.items() for variant in variants]
     found = [(check.variant, check.case) for check in checks]
     tried = set(found)
     missing = [" on ".join(pair) for pair in expected if pair not in tried]
     if missing:
-        yield spot.fault("every declared variant on each case that was tried", f"none of {shown(missing)}")
+        yield spot.fault("every variant that is asked of each case that was tried", f"none of {shown(missing)}")
     else:
         yield from spot.differ(expected, found)
 
 
-def _checks(spot: Spot, declaration: Declaration, checks: Sequence[Check], seeds: list[int]) -> Faults:
+def _checks(
+    spot: Spot, declaration: Declaration, checks: Sequence[Check], seeds: list[int], device: Device | None
+) -> Faults:
     yield from _all_tried(spot, declaration, checks)
+    variants = {variant.id: variant for variant in declaration.variants}
     for at, check in enumerate(checks):
+        variant = variants.get(check.variant)
+        if variant is None:
+            continue
+        old = device and too_old(device.name, parse_capability(device.compute_capability), variant.minimum_capability)
+        free = None if old else exempt(declaration, check.case, variant.precision)
         yield from spot.at(at, "seeds").differ(seeds, check.seeds)
-        yield from _check(spot.at(at), check)
+        yield from _check(spot.at(at), check, free)
+        yield from _repeat(spot.at(at, "repeat"), check, device is not None)
 
 
 def _all_capable(spot: Spot, declaration: Declaration, checks: Sequence[Check], device: Device | None) -> Faults:
@@ -198,7 +254,8 @@ def interpreter_faults(opened: Opened, kernel: str) -> Faults:
             "a declaration of a kernel that was loaded, and of no other", shown(found.loading)
         )
     elif declaration is not None:
-        yield from _checks(spot.at("checks"), declaration, checks, settings_of(record).seeds)
+        yield from _checks(spot.at("checks"), declaration, checks, settings_of(record).seeds, None)
+        yield from _canaries(spot.at("canaries"), declaration, checks, found.canaries, gated=False)
         yield from _all_capable(spot.at("checks"), declaration, checks, None)
 
 
@@ -229,7 +286,8 @@ def _on_device(spot: Spot, opened: Opened, found: Gpu, device: Device) -> Faults
         return
     yield from spot.at("contrasts").differ(contrasts(declaration, found.checks, gated=True), found.contrasts)
     record = opened.records[spot.path]
-    yield from _checks(spot.at("checks"), declaration, found.checks, settings_of(record).seeds)
+    yield from _checks(spot.at("checks"), declaration, found.checks, settings_of(record).seeds, device)
+    yield from _canaries(spot.at("canaries"), declaration, found.checks, found.canaries, gated=True)
     yield from _all_capable(spot.at("checks"), declaration, found.checks, device)
     compiled: Compile = opened.records[place("compile", record.kernel)].result
     yield from _executions(spot.at("executions"), found, predictions(compiled, device.target))

@@ -15,12 +15,13 @@ import torch
 from assay import sampling
 from assay.buffers import BLANK, Guarded, guard_input, guard_output
 from assay.child import Answer, serve
-from assay.comparison import compare
+from assay.comparison import compare_all
 from assay.conditions import find_card, read_conditions
 from assay.errors import AssayError
-from assay.judgement import judge
-from assay.kernel import Case, Kernel, Layout, Tensors, load
+from assay.judgement import judge_all
+from assay.kernel import Case, Kernel, Layout, Tensors, Variant, cast, load, widen
 from assay.launches import watch
+from assay.multiplier import measured, pose
 from assay.record import Conditions, Verdict
 from assay.sampling import Checked, Entrant, Identity, Prepared, Problem, Round, Subject, take_round
 
@@ -103,9 +104,9 @@ class Contest:
 
     def __init__(self, kernel: Kernel, case: Case, seed: int, device: TensorDevice) -> None:
         self.kernel, self.case, self.device = kernel, case, device
-        values = kernel.inputs(case.size, torch.Generator().manual_seed(seed))
-        self.inputs = {name: guard_input(v, self._layout(name), device.place).tensor for name, v in values.items()}
-        self.declared = kernel.outputs(values)
+        self.values = kernel.inputs(case.size, torch.Generator().manual_seed(seed))
+        self.inputs: dict[torch.dtype | None, dict[str, torch.Tensor]] = {}
+        self.want: dict[torch.dtype | None, dict[str, torch.Tensor]] = {}
         self.outputs: dict[str, dict[str, Guarded]] = {}
         self.launches: dict[str, Callable[[], object]] = {}
         self.binaries: dict[str, list[str]] = {}
@@ -113,16 +114,27 @@ class Contest:
     def _layout(self, name: str) -> Layout:
         return self.case.layouts.get(name, "contiguous")
 
+    def _given(self, dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+        """Return the inputs, cast for a variant, on the device: one set for all that ask for this dtype."""
+        if dtype not in self.inputs:
+            values, place = cast(self.values, dtype), self.device.place
+            self.inputs[dtype] = {n: guard_input(v, self._layout(n), place).tensor for n, v in values.items()}
+        return self.inputs[dtype]
+
+    def _dtype_of(self, precision: str) -> torch.dtype | None:
+        """Return the dtype of the variants of a precision, which a peer of that precision gets too."""
+        return next((v.dtype for v in self.kernel.variants if v.precision == precision), None)
+
     def _launch_of(self, name: str) -> Callable[[], object]:
         peer = next((peer for peer in self.kernel.peers if peer.name == name), None)
         if peer is not None:
-            return partial(peer.run, self.inputs)
-        place = self.device.place
-        held = {n: guard_output(o.shape, o.dtype, self._layout(n), place) for n, o in self.declared.items()}
+            return partial(peer.run, self._given(self._dtype_of(peer.precision)))
+        variant, place = self.kernel.variant(name), self.device.place
+        given = self._given(variant.dtype)
+        declared = self.kernel.outputs(given)
+        held = {n: guard_output(o.shape, o.dtype, self._layout(n), place) for n, o in declared.items()}
         self.outputs[name] = held
-        return partial(
-            self.kernel.launch, self.inputs, {n: h.tensor for n, h in held.items()}, self.kernel.variant(name)
-        )
+        return partial(self.kernel.launch, given, {n: h.tensor for n, h in held.items()}, variant)
 
     def enter(self, name: str, warmup: int) -> list[str]:
         """Compile and warm an entrant up, then forget what it wrote; return its binaries' digests."""
@@ -138,20 +150,20 @@ class Contest:
             self.launches[name], self.binaries[name] = launch, list(launched.digests())
         return self.binaries[name]
 
-    @cached_property
-    def want(self) -> dict[str, torch.Tensor]:
+    def _wanted(self, variant: Variant) -> dict[str, torch.Tensor]:
         """The oracle's outputs in float64, computed on the device: on the host a timed size would take too long."""
-        wide = {n: v.to(torch.float64) if v.is_floating_point() else v for n, v in self.inputs.items()}
-        return self.kernel.oracle(wide)
+        if variant.dtype not in self.want:
+            self.want[variant.dtype] = self.kernel.oracle(widen(self._given(variant.dtype)))
+        return self.want[variant.dtype]
 
     def _judge(self, name: str, outputs: Tensors) -> Verdict:
-        bound, variant, size = self.kernel.bound, self.kernel.variant(name), self.case.size
-        for output, got in outputs.items():
-            want = self.want[output]
-            limit = bound.limit(variant, size, want, self.inputs)
-            verdict = judge(compare(output, got, want, limit, bound.words(variant, size, want)))
-            if verdict.outcome != "passed":
-                return Verdict(outcome="failed", cause=verdict.cause, reason=f"after timing, {verdict.reason}")
+        variant = self.kernel.variant(name)
+        multiplier = measured(self.kernel, variant, self.device.place)
+        wide, want = widen(self._given(variant.dtype)), self._wanted(variant)
+        problem = pose(self.kernel, variant, self.case.size, wide, want, multiplier)
+        verdict = judge_all(compare_all(self.kernel, outputs, problem))
+        if verdict.outcome != "passed":
+            return Verdict(outcome="failed", cause=verdict.cause, reason=f"after timing, {verdict.reason}")
         return Verdict(outcome="passed", reason="what the timed launches wrote is within the bound")
 
     def check(self, names: Sequence[str]) -> dict[str, Verdict]:

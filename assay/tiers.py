@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from assay.judgement import error_of
 from assay.record import (
     Build,
+    Canary,
     Cause,
     Check,
     Claim,
@@ -113,11 +115,11 @@ class About:
 
 _SENTENCES: dict[Tier, str] = {
     "interpreted": "{of} gives the oracle's results under Triton's interpreter",
-    "compiled": "{of} compiles for {target}, with the instructions that its precision promises",
+    "compiled": "{of} compiles for {target} within its stack budget, with the instructions that its precision promises",
     "fits": "{of} fits what one block may have on {target}",
     "gated": "the gate admits exactly the devices that it should",
     "ran": "{of} ran on {target} to its end, from the binary compiled ahead where there is one",
-    "accurate": "{of} is within its error bound on {target}",
+    "accurate": "{of} is within its error bounds on {target}, by the multiplier of its precision",
     "timed": "{of} was timed on {target}",
 }
 
@@ -144,10 +146,13 @@ def _claim(about: About, verdict: Verdict, sources: Sequence[tuple[Held, str]], 
     )
 
 
+DECIDING: tuple[Outcome, ...] = ("failed", "cantTell", "passed", "untested", "inapplicable")
+"""Of several outcomes the first of these that occurs is that of all."""
+
+
 def _gathered(verdicts: Sequence[Verdict], passed: str) -> Verdict:
     """Return the verdict of several: the first failure, else the first doubt, else passed if any passed."""
-    order: tuple[Outcome, ...] = ("failed", "cantTell", "passed", "untested", "inapplicable")
-    for outcome in order:
+    for outcome in DECIDING:
         found = [verdict for verdict in verdicts if verdict.outcome == outcome]
         if found and outcome == "passed":
             return Verdict(outcome="passed", reason=passed)
@@ -164,7 +169,8 @@ def _named(check: Check) -> Verdict:
 def _figures(checks: Sequence[Check]) -> dict[str, Number | str]:
     errors = [as_float(c.normalised_error) for check in checks for c in check.comparisons]
     passed = sum(check.verdict.outcome == "passed" for check in checks)
-    counted: dict[str, Number | str] = {"cases_passed": float(passed), "cases": float(len(checks))}
+    asked = sum(check.verdict.outcome != "inapplicable" for check in checks)
+    counted: dict[str, Number | str] = {"cases_passed": float(passed), "cases": float(asked)}
     # max() would pass over a NaN, depending on where it stands.
     worst = next((error for error in errors if math.isnan(error)), max(errors, default=0.0))
     return {**counted, "largest_normalised_error": number(worst)} if errors else counted
@@ -181,8 +187,24 @@ def _of(checks: Iterable[Check], variant: str) -> list[tuple[int, Check]]:
     return [(index, check) for index, check in enumerate(checks) if check.variant == variant]
 
 
-def _pointers(held: Held, found: Sequence[tuple[int, Check]]) -> list[tuple[Held, str]]:
-    return [(held, f"/result/checks/{index}") for index, _ in found]
+def _largest(check: Check) -> tuple[bool, float]:
+    """Return a sort key by the error of a check, under which NaN is above all and a check without errors below."""
+    error = error_of(check)
+    return (False, -1.0) if error is None else (math.isnan(error), 0.0 if math.isnan(error) else error)
+
+
+def _pointers(held: Held, found: Sequence[tuple[int, Check]], verdicts: Sequence[Verdict]) -> list[tuple[Held, str]]:
+    """Point at the check that decides, and at all checks: the first of the outcome, or of passed ones the least exact.
+
+    `verdicts` are what the checks say at the tier in question.
+    """
+    everything = [(held, "/result/checks")]
+    for outcome in DECIDING:
+        of = [pair for pair, verdict in zip(found, verdicts, strict=True) if verdict.outcome == outcome]
+        if of:
+            index, _ = max(of, key=lambda pair: _largest(pair[1])) if outcome == "passed" else of[0]
+            return [(held, f"/result/checks/{index}"), *everything]
+    return everything
 
 
 def interpreted(subject: Subject, variant: str) -> Claim:
@@ -193,8 +215,8 @@ def interpreted(subject: Subject, variant: str) -> Claim:
     checks = [check for _, check in found]
     if result.loading.outcome != "passed":
         return _claim(about, result.loading, [(held, "/result/loading")], {})
-    verdict = _gathered([_named(check) for check in checks], _summary(checks))
-    return _claim(about, verdict, _pointers(held, found), _figures(checks))
+    verdicts = [_named(check) for check in checks]
+    return _claim(about, _gathered(verdicts, _summary(checks)), _pointers(held, found, verdicts), _figures(checks))
 
 
 def _build(held: Held, variant: str, target: str) -> tuple[int, Build] | None:
@@ -296,16 +318,36 @@ def _unmeasured(held: Held, target: str) -> Barred | None:
     return None
 
 
+def _running(check: Check) -> Verdict:
+    """Return what a check says of running: whatever it gave, it ran to its end unless its cause says otherwise."""
+    if check.verdict.cause in RAN_NOT or check.verdict.outcome == "inapplicable":
+        return _named(check)
+    return Verdict(outcome="passed", reason="ran to its end")
+
+
+def _ran_pointers(held: Held, variant: str, found: Sequence[tuple[int, Check]]) -> list[tuple[Held, str]]:
+    """Point at the check that decides and at all, and at the binary that was not compiled ahead, if any, or at all."""
+    result: Gpu = held.result
+    other = [
+        f"/result/executions/{index}"
+        for index, execution in enumerate(result.executions)
+        if execution.variant == variant and execution.predicted == "different"
+    ]
+    checked = _pointers(held, found, [_running(check) for _, check in found])
+    return [*checked, (held, [*other, "/result/executions"][0])]
+
+
 def _ran_verdict(checks: Sequence[Check], executed: Sequence[Execution]) -> Verdict:
-    obstacles = [_named(c) for c in checks if c.verdict.cause in RAN_NOT or c.verdict.outcome == "inapplicable"]
-    if obstacles or not checks:
-        return _gathered(obstacles, "")
+    obstacles = [_named(c) for c in checks if c.verdict.cause in RAN_NOT]
+    asked = [check for check in checks if check.verdict.outcome != "inapplicable"]
+    if obstacles or not asked:
+        return _gathered(obstacles or [_named(check) for check in checks], "")
     differing = [execution.case for execution in executed if execution.predicted == "different"]
     if differing:
         reason = f"{differing[0]}: the executed binary is not the one that the compile stage made"
         return Verdict(outcome="failed", cause="binary-differs", reason=reason)
     same = sum(execution.predicted == "identical" for execution in executed)
-    said = f"{len(checks)} cases ran to their end; {same} executed binaries were compiled ahead, and are identical"
+    said = f"{len(asked)} cases ran to their end; {same} executed binaries were compiled ahead, and are identical"
     return Verdict(outcome="passed", reason=said)
 
 
@@ -320,7 +362,8 @@ def ran(subject: Subject, variant: str, target: str) -> Claim:
     executed = [execution for execution in result.executions if execution.variant == variant]
     verdict = _ran_verdict([check for _, check in found], executed)
     same = float(sum(execution.predicted == "identical" for execution in executed))
-    return _claim(about, verdict, _pointers(held, found), {"cases": float(len(found)), "binaries_identical": same})
+    ended = float(sum(check.verdict.outcome != "inapplicable" for _, check in found))
+    return _claim(about, verdict, _ran_pointers(held, variant, found), {"cases": ended, "binaries_identical": same})
 
 
 def _accuracy(check: Check) -> Verdict:
@@ -328,6 +371,19 @@ def _accuracy(check: Check) -> Verdict:
     if check.verdict.cause in RAN_NOT:
         return Verdict(outcome="cantTell", cause="upstream", reason=f"{check.case} did not run to its end")
     return _named(check)
+
+
+def _with_rounding(said: str, canaries: Sequence[Canary]) -> str:
+    """Add to a reason how the multiplier was found to treat its operands."""
+    found = list(dict.fromkeys(canary.verdict.reason for canary in canaries))
+    return "; ".join([said, *found])
+
+
+def _changing(checks: Sequence[Check]) -> dict[str, Number | str]:
+    """Return how many cases gave the same bits again, of those that were launched again."""
+    repeats = [check.repeat for check in checks if not isinstance(check.repeat, Unavailable)]
+    same = sum(repeat.differing == 0 for repeat in repeats)
+    return {"cases_repeatable": float(same), "cases_repeated": float(len(repeats))} if repeats else {}
 
 
 def accurate(subject: Subject, variant: str, target: str) -> Claim:
@@ -345,12 +401,21 @@ def accurate(subject: Subject, variant: str, target: str) -> Claim:
         for index, contrast in enumerate(result.contrasts)
         if (contrast.lesser, contrast.configuration) == (precision, configuration)
     ]
-    verdict = _gathered([_accuracy(check) for check in checks], _summary(checks))
+    sent = [(index, canary) for index, canary in enumerate(result.canaries) if canary.variant == variant]
+    verdicts = [_accuracy(check) for check in checks]
+    verdict = _gathered(verdicts, _summary(checks))
     if verdict.outcome == "passed":
-        # A contrast can take away what the cases show, and adds nothing where they show nothing.
-        verdict = _gathered([verdict, *(contrast.verdict for _, contrast in swapped)], verdict.reason)
-    sources = [*_pointers(held, found), *((held, f"/result/contrasts/{index}") for index, _ in swapped)]
-    return _claim(about, verdict, sources, _figures(checks))
+        # Canary and contrast can take away what the cases show, and add nothing where they show nothing.
+        others = [*(canary.verdict for _, canary in sent), *(contrast.verdict for _, contrast in swapped)]
+        verdict = _gathered([verdict, *others], _with_rounding(verdict.reason, [canary for _, canary in sent]))
+    sources = [
+        *_pointers(held, found, verdicts),
+        *((held, f"/result/canaries/{index}") for index, _ in sent),
+        # A pair that is not gated decides nothing.
+        *((held, f"/result/contrasts/{index}") for index, pair in swapped if pair.verdict.outcome != "inapplicable"),
+    ]
+    figures = {**_figures(checks), **_changing(checks)}
+    return _claim(about, verdict, sources, figures)
 
 
 def _timed_rows(timing: Timing, variant: str) -> list[tuple[str, str, Row]]:

@@ -4,7 +4,7 @@ As a program, `python -m assay.trial KERNEL DEVICE` is that child: it answers `d
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,18 +12,32 @@ from pathlib import Path
 import msgspec
 import torch
 
-from assay.buffers import BLANK, FENCE, POISON, Guarded, guard_input, guard_output
+from assay.buffers import (
+    BLANK,
+    DISTANT,
+    FENCE,
+    POISON,
+    UNDEFINED,
+    Guarded,
+    bytes_needed,
+    guard_input,
+    guard_output,
+    reset,
+)
 from assay.child import Answer, serve
-from assay.comparison import compare
+from assay.comparison import compare_all
 from assay.interpreting import mend_interpreter
-from assay.judgement import judge
-from assay.kernel import Case, Kernel, Layout, Tensors, Variant, load
-from assay.launches import watch
-from assay.record import Check, Comparison, Verdict, as_float
+from assay.judgement import judge_all, judge_repeat
+from assay.kernel import Case, Kernel, Layout, Output, Tensors, Variant, cast, load, widen
+from assay.launches import Launches, watch
+from assay.multiplier import Multiplier, measured, pose
+from assay.patterns import PATTERNS
+from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_float
 
 Guards = Mapping[str, Guarded]
-Problem = tuple[Tensors, Tensors]
-"""Host inputs and the float64 oracle's outputs."""
+
+LATER_LAUNCHES = 4
+"""After a second launch that gave another result, to see whether it settles."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +52,48 @@ class Bench:
         return id(self.kernel)
 
 
-@lru_cache(maxsize=4)
-def _problem(bench: Bench, case: str, seed: int) -> Problem:
-    generator = torch.Generator().manual_seed(seed)
-    values = bench.kernel.inputs(bench.kernel.case(case).size, generator)
-    wide = {name: v.to(torch.float64) if v.is_floating_point() else v for name, v in values.items()}
-    return values, bench.kernel.oracle(wide)
+@lru_cache(maxsize=8)
+def _values(bench: Bench, name: str, seed: int, dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    case, generator = bench.kernel.case(name), torch.Generator().manual_seed(seed)
+    values = cast(bench.kernel.inputs(case.size, generator), dtype)
+    return {name: PATTERNS[case.values[name]](v) if name in case.values else v for name, v in values.items()}
+
+
+@lru_cache(maxsize=8)
+def _wanted(bench: Bench, case: str, seed: int, dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
+    return bench.kernel.oracle(widen(_values(bench, case, seed, dtype)))
+
+
+@lru_cache(maxsize=64)
+def _multiplier(bench: Bench, variant: str) -> Multiplier | None:
+    return measured(bench.kernel, bench.kernel.variant(variant), bench.device)
 
 
 def _failed(cause: str, reason: str) -> Verdict:
     return Verdict(outcome="failed", cause=cause, reason=reason)  # type: ignore[arg-type]
 
 
-def _guard(bench: Bench, case: Case, values: Tensors) -> tuple[Guards, Guards]:
-    declared = bench.kernel.outputs(values)
-    layouts: dict[str, Layout] = {name: case.layouts.get(name, "contiguous") for name in (*values, *declared)}
+def _layout(case: Case, name: str) -> Layout:
+    return case.layouts.get(name, "contiguous")
+
+
+def _too_large(bench: Bench, case: Case, values: Tensors, declared: Mapping[str, Output]) -> Verdict | None:
+    """Return why the device has too little memory for a case whose tensors are spread out, or None."""
+    if bench.device == "cpu" or not set(DISTANT) & set(case.layouts.values()):
+        return None
+    free, _ = torch.cuda.mem_get_info()
+    need = sum(bytes_needed(tuple(v.shape), v.dtype, _layout(case, name)) for name, v in values.items())
+    need += sum(bytes_needed(o.shape, o.dtype, _layout(case, name)) for name, o in declared.items())
+    if need <= free:
+        return None
+    reason = f"the case needs {need} B of device memory, and {free} B are free"
+    return Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
+
+
+def _guard(bench: Bench, case: Case, values: Tensors, declared: Mapping[str, Output]) -> tuple[Guards, Guards]:
     return (
-        {name: guard_input(value, layouts[name], bench.device) for name, value in values.items()},
-        {name: guard_output(o.shape, o.dtype, layouts[name], bench.device) for name, o in declared.items()},
+        {name: guard_input(value, _layout(case, name), bench.device) for name, value in values.items()},
+        {name: guard_output(o.shape, o.dtype, _layout(case, name), bench.device) for name, o in declared.items()},
     )
 
 
@@ -82,14 +120,14 @@ def _launch(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> 
     return None
 
 
-def _trespass(before: Mapping[str, torch.Tensor], inputs: Guards, outputs: Guards) -> Verdict | None:
+def _trespass(before: Mapping[str, list[torch.Tensor]], inputs: Guards, outputs: Guards) -> Verdict | None:
     for name, held in outputs.items():
         if held.outside_changed(FENCE[held.dtype.itemsize]):
             return _failed("out-of-bounds-write", f"memory outside output '{name}' was written")
     for name, held in inputs.items():
         if held.outside_changed(POISON[held.dtype.itemsize]):
             return _failed("out-of-bounds-write", f"memory outside input '{name}' was written")
-        if not torch.equal(held.flat, before[name]):
+        if not held.unchanged(before[name]):
             return _failed("input-changed", f"input '{name}' was changed by the launch")
     return None
 
@@ -103,59 +141,107 @@ def _unwritten(outputs: Guards) -> Verdict | None:
     return None
 
 
-def _shapes(outputs: Guards, want: Tensors) -> Verdict | None:
+def _strayed(outputs: Guards, comparisons: Sequence[Comparison]) -> Verdict | None:
+    """Say that a wrong result holds a NaN which only the harness makes. A GPU gives every NaN the same bits."""
+    if all(comparison.past_bound == 0 for comparison in comparisons):
+        return None
+    for name, held in outputs.items():
+        size = held.dtype.itemsize
+        for cause, pattern, what in (
+            ("poison-read", POISON, "hold what lies outside an input: it was read past its edge"),
+            ("undefined-read", UNDEFINED, "come from masked lanes of a load without other=, which are undefined"),
+        ):
+            found = int((held.bits() == pattern[size]).sum())
+            if found:
+                return _failed(cause, f"{found} of {held.bits().numel()} elements of output '{name}' {what}")
+    return None
+
+
+def _shapes(kernel: Kernel, outputs: Mapping[str, Output], want: Tensors) -> Verdict | None:
     for name in sorted({*outputs, *want}):
         if name not in want or name not in outputs:
             return _failed("declaration", f"output '{name}' is declared by only one of outputs() and oracle()")
-        expected, found = outputs[name].placement.shape, tuple(want[name].shape)
+        expected, found = tuple(outputs[name].shape), tuple(want[name].shape)
         if expected != found:
             return _failed("wrong-shape", f"output '{name}' is declared as {expected} and the oracle gives {found}")
         if want[name].dtype != torch.float64:
             return _failed("declaration", f"the oracle gives '{name}' as {want[name].dtype}; float64 is needed")
+        if not any(bound.covers(name) for bound in kernel.bounds):
+            return _failed("declaration", f"no bound covers output '{name}'")
     return None
 
 
-def _compare(bench: Bench, variant: Variant, case: Case, outputs: Guards, problem: Problem) -> list[Comparison]:
-    bound, (values, want) = bench.kernel.bound, problem
-    return [
-        compare(
-            name,
-            held.tensor.cpu(),
-            want[name],
-            bound.limit(variant, case.size, want[name], values),
-            bound.words(variant, case.size, want[name]),
-        )
-        for name, held in outputs.items()
-    ]
+def _bits(outputs: Guards) -> list[torch.Tensor]:
+    return [held.bits().clone() for held in outputs.values()]
 
 
-def try_once(bench: Bench, variant: Variant, case: Case, seed: int) -> tuple[Verdict, list[Comparison]]:
+def _differing(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> int:
+    return sum(int((a != b).sum()) for a, b in zip(one, other, strict=True))
+
+
+def _again(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> list[torch.Tensor]:
+    for held in outputs.values():
+        reset(held)
+    _launch(bench, variant, inputs, outputs)
+    return _bits(outputs)
+
+
+def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, launches: Launches) -> Repeat:
+    """Launch again on the same inputs and compare bits; the outputs end as the first launch left them."""
+    first = _bits(outputs)
+    second = _again(bench, variant, inputs, outputs)
+    differing, settled = _differing(first, second), True
+    if differing:
+        later = [_again(bench, variant, inputs, outputs) for _ in range(LATER_LAUNCHES)]
+        settled = all(_differing(second, bits) == 0 for bits in later)
+    for held, bits in zip(outputs.values(), first, strict=True):
+        held.bits().copy_(bits)
+    elements = sum(bits.numel() for bits in first)
+    return Repeat(differing=differing, elements=elements, settled=settled, atomics=launches.atomics())
+
+
+ONCE = Unavailable(reason="launched once: the interpreter shows no race")
+NOT_AGAIN = Unavailable(reason="not launched again after a fault")
+
+Outcome = tuple[Verdict, list[Comparison], Repeat | Unavailable]
+
+
+def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: Launches) -> Outcome:
     """Run one seed. Trespass is judged before values: a result next to a broken fence proves nothing."""
-    problem = _problem(bench, case.name, seed)
-    values, want = problem
-    inputs, outputs = _guard(bench, case, values)
-    before = {name: held.flat.clone() for name, held in inputs.items()}
-    fault = _shapes(outputs, want) or _launch(bench, variant, inputs, outputs)
+    values = _values(bench, case.name, seed, variant.dtype)
+    declared = bench.kernel.outputs(values)
+    fault = _shapes(bench.kernel, declared, _wanted(bench, case.name, seed, variant.dtype))
+    fault = fault or _too_large(bench, case, values, declared)
     if fault is not None:
-        return fault, []
+        return fault, [], NOT_AGAIN
+    inputs, outputs = _guard(bench, case, values, declared)
+    before = {name: held.snapshot() for name, held in inputs.items()}
+    fault = _launch(bench, variant, inputs, outputs)
+    if fault is not None:
+        return fault, [], NOT_AGAIN
     fault = _trespass(before, inputs, outputs) or _unwritten(outputs)
-    comparisons = _compare(bench, variant, case, outputs, problem)
+    wide, want = widen(values), _wanted(bench, case.name, seed, variant.dtype)
+    problem = pose(bench.kernel, variant, case.size, wide, want, _multiplier(bench, variant.id))
+    comparisons = compare_all(bench.kernel, {name: held.tensor.cpu() for name, held in outputs.items()}, problem)
     if fault is not None:
-        return fault, comparisons
-    judged = [judge(comparison) for comparison in comparisons]
-    return next((v for v in judged if v.outcome != "passed"), judged[0]), comparisons
+        return fault, comparisons, NOT_AGAIN
+    repeat = ONCE if bench.device == "cpu" else _repeat(bench, variant, inputs, outputs, launches)
+    verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
+    return verdict, comparisons, repeat
 
 
 def _worst_error(comparisons: list[Comparison]) -> float:
     return max((as_float(c.normalised_error) for c in comparisons), default=0.0)
 
 
-def try_seeds(bench: Bench, variant: Variant, case: Case, seeds: list[int]) -> Check:
+def try_seeds(bench: Bench, variant: Variant, case: Case, seeds: list[int], launches: Launches) -> Check:
     """Run every seed in this process, so that a result kept from the seed before shows; report the worst."""
-    trials = [try_once(bench, variant, case, seed) for seed in seeds]
+    trials = [try_once(bench, variant, case, seed, launches) for seed in seeds]
     failed = [trial for trial in trials if trial[0].outcome != "passed"]
-    verdict, comparisons = failed[0] if failed else max(trials, key=lambda trial: _worst_error(trial[1]))
-    return Check(variant=variant.id, case=case.name, seeds=seeds, verdict=verdict, comparisons=comparisons)
+    verdict, comparisons, repeat = failed[0] if failed else max(trials, key=lambda trial: _worst_error(trial[1]))
+    return Check(
+        variant=variant.id, case=case.name, seeds=seeds, verdict=verdict, comparisons=comparisons, repeat=repeat
+    )
 
 
 class Worker:
@@ -166,15 +252,19 @@ class Worker:
         self._bench: Bench | None = None
 
     def answer(self, request: Answer) -> Answer:
-        """`describe` returns the declaration, the cases of each tier and the device; `try` returns a check."""
+        """`describe` returns the declaration and the cases of each tier; `try` a check, and what the canary read."""
         self._bench = self._bench or Bench(load(self._path), self._device)
         if request["do"] == "describe":
             return self._describe(self._bench.kernel)
-        variant, case = self._bench.kernel.variant(request["variant"]), self._bench.kernel.case(request["case"])
+        variant = self._bench.kernel.variant(request["variant"])
+        case = self._bench.kernel.case(request["case"])
+        # Before the watch, so that the binaries of the canary are not taken for those of the case.
+        multiplier = _multiplier(self._bench, variant.id)
         with watch() as launches:
-            check = try_seeds(self._bench, variant, case, request["seeds"])
+            check = try_seeds(self._bench, variant, case, request["seeds"], launches)
         # Under the interpreter nothing is compiled, so there is no binary.
-        return {"check": msgspec.to_builtins(check), "cubins": launches.digests()}
+        readings = {} if multiplier is None else msgspec.to_builtins(multiplier.readings)
+        return {"check": msgspec.to_builtins(check), "cubins": launches.digests(), "readings": readings}
 
     def _describe(self, kernel: Kernel) -> Answer:
         tiers = {tier: [c.name for c in kernel.cases if tier in c.tiers] for tier in ("interpreter", "gpu")}

@@ -25,7 +25,7 @@ from assay.conclusion import conclude
 from assay.config import Settings, stage_settings
 from assay.evidence import Evidence
 from assay.findings import built, findings
-from assay.judgement import contrasts, honoured, judge, normalised
+from assay.judgement import contrasts, honoured, judge_all, normalised
 from assay.naming import bag_info, bundle_name, device_of
 from assay.opening import Opened, open_bytes
 from assay.page import Quoted, arranged, build_page, kernel_files, render
@@ -43,6 +43,7 @@ from assay.record import (
     Gpu,
     Interpreter,
     Record,
+    Repeat,
     Report,
     Row,
     Run,
@@ -75,9 +76,10 @@ Edit = Callable[[Any], Any]
 # Sound records: what was measured is made up, what follows from it is derived by the stages' own functions
 
 
-def comparison(error: float) -> Comparison:
+def comparison(error: float, rule: str = "reduction") -> Comparison:
     return Comparison(
         output="c",
+        rule=rule,
         shape=[256, 256],
         dtype="float32",
         elements=65536,
@@ -85,20 +87,28 @@ def comparison(error: float) -> Comparison:
         largest_error=error,
         largest_reference=120.5,
         normalised_error=normalised(error, 120.5),
-        bound="|got - want| <= 0.01 + 1e-05 |want|; K = 1024 terms",
+        bound=records.RULES[rule],
         worst=Worst(index=[3, 5], got=1.0 + error, want=1.0, error=abs(1.0 + error - 1.0), bound=0.01),
     )
 
 
-def check(variant: str, case: str, error: float) -> Check:
+def check(variant: str, case: str, error: float, repeat: Repeat | Unavailable) -> Check:
     # The worst element's error is rounded on its way through 1 + error.
-    compared = comparison(max(error, as_float(comparison(error).worst.error)))
-    return Check(variant=variant, case=case, seeds=SETTINGS.seeds, verdict=judge(compared), comparisons=[compared])
+    larger = max(error, as_float(comparison(error).worst.error))
+    compared = [comparison(larger, rule) for rule in records.RULES]
+    return Check(
+        variant=variant,
+        case=case,
+        seeds=SETTINGS.seeds,
+        verdict=judge_all(compared),
+        comparisons=compared,
+        repeat=repeat,
+    )
 
 
-def checks(subject: Subject, errors: Mapping[str, float]) -> list[Check]:
+def checks(subject: Subject, errors: Mapping[str, float], repeat: Repeat | Unavailable = records.ONCE) -> list[Check]:
     return [
-        check(variant.id, case, errors.get(variant.precision, 5e-8) * (1 + 0.1 * (at % 5)))
+        check(variant.id, case, errors.get(variant.precision, 5e-8) * (1 + 0.1 * (at % 5)), repeat)
         for at, case in enumerate(subject.cases)
         for variant in subject.variants
     ]
@@ -131,6 +141,7 @@ def interpreter(subject: Subject) -> Interpreter:
         loading=PASSED,
         declaration=subject.declaration(),
         checks=tried,
+        canaries=records.canaries(subject, on_device=False),
         contrasts=gaps,
         precision_honoured=honoured(gaps),
     )
@@ -147,7 +158,7 @@ def compilation(subject: Subject) -> Compile:
                 local_store_instructions=made.instructions.sass.get("stl", 0),
                 local_load_instructions=made.instructions.sass.get("ldl", 0),
             )
-            builds.append(built(variant.id, target, subject.cases[0], [figures]))
+            builds.append(built(variant, target, subject.cases[0], [figures]))
     found = findings(subject.declaration(), builds)
     return Compile(loading=PASSED, declaration=subject.declaration(), builds=builds, findings=found)
 
@@ -155,7 +166,7 @@ def compilation(subject: Subject) -> Compile:
 def gpu(subject: Subject, opened: Gate, device: Device | None) -> Gpu:
     if opened.protects.outcome != "passed" or device is None:
         return without_device(opened.protects)
-    tried = checks(subject, ERRORS)
+    tried = checks(subject, ERRORS, records.SAME_BITS)
     first = subject.cases[0]
     return Gpu(
         availability=Verdict(
@@ -164,6 +175,7 @@ def gpu(subject: Subject, opened: Gate, device: Device | None) -> Gpu:
         device=device,
         declaration=subject.declaration(),
         checks=tried,
+        canaries=records.canaries(subject, on_device=True),
         contrasts=contrasts(subject.declaration(), tried, gated=True),
         executions=[
             Execution(

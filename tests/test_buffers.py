@@ -9,11 +9,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.buffers import BLANK, FENCE, GUARDED_ROWS, LARGEST_MARGIN, POISON, Guarded, guard_input, guard_output, place
+from assay.buffers import (
+    BLANK,
+    DISTANT,
+    FAR,
+    FENCE,
+    GUARDED_ROWS,
+    LARGEST_MARGIN,
+    POISON,
+    UNDEFINED,
+    Guarded,
+    bytes_needed,
+    guard_input,
+    guard_output,
+    place,
+    place_distant,
+    reset,
+)
 from assay.kernel import Layout
 
 shapes = st.lists(st.integers(1, 9), max_size=3).map(tuple)
-layouts = st.sampled_from(get_args(Layout))
+layouts = st.sampled_from([layout for layout in get_args(Layout) if layout not in DISTANT])
 floats = st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64])
 dtypes = st.one_of(floats, st.sampled_from([torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]))
 fewer = settings(max_examples=50)
@@ -119,15 +135,80 @@ def test_what_is_written_inside_is_not(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_the_patterns_are_different_nans_and_not_the_hardwares_own(dtype: torch.dtype) -> None:
     integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
-    patterns = [pattern[dtype.itemsize] for pattern in (FENCE, POISON, BLANK)]
+    patterns = [pattern[dtype.itemsize] for pattern in (FENCE, POISON, BLANK, UNDEFINED)]
     # What a host makes of inf - inf, and what NVIDIA's devices do: a payload of zeros or of ones, of either sign.
     own = torch.tensor([math.nan, -math.nan], dtype=dtype).view(integer).tolist()
     own += [torch.iinfo(integer).max, -1]
     assert bool(torch.tensor(patterns, dtype=integer).view(dtype).isnan().all())
-    assert len({*patterns, *own}) == 3 + len(set(own))
+    assert len({*patterns, *own}) == 4 + len(set(own))
 
 
 def test_a_margin_has_a_largest_size() -> None:
     wide = place((2, 1 << 20), "contiguous")
     assert wide.offset == LARGEST_MARGIN
     assert wide.length == 2 * LARGEST_MARGIN + (2 << 20)
+
+
+distant_shapes = st.tuples(st.integers(2, 5), st.integers(2, 9))
+distant_layouts = st.sampled_from(DISTANT)
+
+
+@fewer
+@given(distant_shapes, distant_layouts, st.sampled_from([0, 64, FAR]))
+def test_the_last_of_what_lies_far_apart_begins_past_what_32_bits_hold(
+    shape: tuple[int, int], layout: Layout, room: int
+) -> None:
+    found = place_distant(shape, layout, room)
+    axis = 0 if layout == "distant" else 1
+    assert (shape[axis] - 1) * found.strides[axis] >= FAR
+    assert found.strides[1 - axis] == 1
+    # Else a stride would itself be a number of 64 bits, and no offset would be computed in 32.
+    assert shape[axis] == 2 or found.strides[axis] < FAR
+    assert found.offset >= room
+    assert found.offset % 64 == 0
+    assert found.strides[axis] % 64 == 0
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (1, 1)])
+@pytest.mark.parametrize("layout", DISTANT)
+def test_what_has_no_two_rows_cannot_be_apart(shape: tuple[int, ...], layout: Layout) -> None:
+    with pytest.raises(ValueError, match="needs two rows and columns at least"):
+        place_distant(shape, layout, 0)
+
+
+@fewer
+@given(distant_shapes, distant_layouts, floats)
+def test_what_is_distant_holds_its_values_between_guards(
+    shape: tuple[int, int], layout: Layout, dtype: torch.dtype
+) -> None:
+    values = values_of(shape, dtype)
+    held = guard_input(values, layout, "cpu")
+    assert torch.equal(held.tensor, values)
+    assert not held.outside_changed(POISON[dtype.itemsize])
+    for window in held.placement.windows:
+        assert held.flat[window.first - 1] == POISON[dtype.itemsize]
+        assert held.flat[window.first + window.shape[0]] == POISON[dtype.itemsize]
+    assert bytes_needed(shape, dtype, layout) > FAR * dtype.itemsize
+
+
+@fewer
+@given(distant_shapes, distant_layouts, st.data())
+def test_a_write_beside_what_is_distant_is_noticed(shape: tuple[int, int], layout: Layout, data: st.DataObject) -> None:
+    held = guard_output(shape, torch.float32, layout, "cpu")
+    window = data.draw(st.sampled_from(held.placement.windows))
+    before, behind = (window.start, window.first - 1), (window.first + window.shape[0], window.stop - 1)
+    spot = data.draw(st.integers(*before) | st.integers(*behind))
+    assert not held.outside_changed(FENCE[4])
+    held.flat[spot] ^= 1
+    assert held.outside_changed(FENCE[4])
+
+
+@fewer
+@given(shapes, layouts, dtypes)
+def test_an_output_is_reset_to_what_it_was(shape: tuple[int, ...], layout: Layout, dtype: torch.dtype) -> None:
+    held = guard_output(shape, dtype, layout, "cpu")
+    before = held.snapshot()
+    held.flat.fill_(3)
+    assert not held.unchanged(before)
+    reset(held)
+    assert held.unchanged(before)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from project import PYTHON_PATH
-from records import MATMUL, PASSED, comparison, replaced
+from records import MATMUL, ONCE, PASSED, comparison, replaced
 
 from assay.child import Child
 from assay.correctness import (
@@ -53,7 +53,7 @@ def tree(record: Any) -> Any:
     return msgspec.to_builtins(record)
 
 
-CHECK = Check(variant="", case="", seeds=[1], verdict=PASSED, comparisons=[comparison()])
+CHECK = Check(variant="", case="", seeds=[1], verdict=PASSED, comparisons=[comparison()], repeat=ONCE)
 GOOD = {"check": tree(CHECK), "cubins": ["a" * 64]}
 DESCRIBED = {"declaration": tree(DECLARATION), "tiers": {"interpreter": list(MATMUL.cases), "gpu": ["only-this"]}}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, PASSED, build, replaced
 
-from assay.findings import TENSOR_MEMORY_COLUMNS, findings, judge_fit
+from assay.findings import TENSOR_MEMORY_COLUMNS, built, findings, judge_fit, judge_stack
 from assay.record import Build, Declaration, DeclaredVariant, Finding, Instructions, Outcome, Verdict
 
 SIMPLE = build(MATMUL.variants[0], "sm_90", "one").binaries[0]
@@ -113,7 +113,10 @@ def test_below_8_0_the_same_binaries_are_said_to_be_the_same_code() -> None:
     same = found([*ieee, *made("tf32", "sm_75", FMA, FMA, digest="same")])
     assert same["tf32"].statement == "tf32 on sm_75 compiles to the same code as ieee"
     other = found([*ieee, *made("tf32", "sm_75", FMA, FMA, digest="other")])
-    assert other["tf32"].statement == "tf32 on sm_75 uses no tensor-core instructions"
+    assert other["tf32"].statement == "tf32 on sm_75 uses no tensor-core instructions and differs from ieee"
+    # It has nothing but ieee's multipliers to differ in; the modes of several pieces split their operands.
+    assert (same["tf32"].verdict.outcome, other["tf32"].verdict.cause) == ("passed", "instructions")
+    assert found([*ieee, *made("tf32x3", "sm_75", FMA, FMA)])["tf32x3"].verdict.outcome == "passed"
 
 
 def test_what_does_not_fit_or_has_no_binary_shows_nothing() -> None:
@@ -123,3 +126,20 @@ def test_what_does_not_fit_or_has_no_binary_shows_nothing() -> None:
 
 def test_nothing_is_said_of_a_precision_whose_promise_is_not_known() -> None:
     assert found([*made("f32", "sm_90", FMA), *made("ieee", "sm_90", FMA)]).keys() == {"ieee"}
+
+
+@given(st.lists(st.integers(0, 4096), min_size=1, max_size=4), st.integers(0, 4096))
+def test_code_is_over_budget_exactly_where_one_function_is(stacks: list[int], budget: int) -> None:
+    binaries = [replaced(SIMPLE, stack_bytes=stack) for stack in stacks]
+    found = judge_stack(binaries, budget)
+    assert (found is not None) == (max(stacks) > budget)
+    assert judge_stack(binaries, None) is None
+
+
+def test_what_is_over_budget_was_compiled_and_failed() -> None:
+    spilling = replaced(SIMPLE, stack_bytes=1360, local_store_instructions=9, local_load_instructions=7)
+    variant = replaced(MATMUL.declaration().variants[0], stack_budget_bytes=1024)
+    verdict = built(variant, "sm_80", "one", [spilling]).compiled
+    assert (verdict.outcome, verdict.cause) == ("failed", "over-budget")
+    assert verdict.reason == "kernel uses 1360 B of stack (9 stores and 7 loads of it); its budget is 1024 B"
+    assert built(variant, "sm_80", "one", [SIMPLE]).compiled.outcome == "passed"

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, PASSED, comparison, replaced
 
-from assay.judgement import contrasts, error_of, honoured
-from assay.record import Check, Contrast, Unavailable, as_float, number
+from assay.judgement import asked, contrasts, error_of, exempt, honoured, is_within, judge_all, judge_repeat
+from assay.record import Check, Contrast, Repeat, Unavailable, Worst, as_float, number
 
 DECLARATION = MATMUL.declaration()
 errors = st.floats(0, 1e30) | st.sampled_from([math.nan, math.inf, 0.0, 5e-324, 1e308])
@@ -20,6 +20,7 @@ def check_of(variant: str, case: str, *found: float) -> Check:
         seeds=[1],
         verdict=PASSED,
         comparisons=[replaced(comparison(), normalised_error=number(error)) for error in found],
+        repeat=Unavailable(reason="launched once"),
     )
 
 
@@ -86,3 +87,53 @@ def test_a_precision_is_honoured_where_any_lesser_one_lost_accuracy() -> None:
     assert honoured(same) is False
     assert honoured([*same, replaced(same[0], honoured=True)]) is True
     assert honoured([]) == Unavailable(reason="no pair of precisions was compared")
+
+
+counts = st.integers(0, 5)
+
+
+@given(counts, st.booleans(), counts)
+def test_a_changing_result_is_a_fault_exactly_where_no_atomic_instruction_explains_it(
+    differing: int, settled: bool, atomics: int
+) -> None:
+    found = judge_repeat(Repeat(differing=differing, elements=5, settled=settled, atomics=atomics))
+    assert (found is not None) == (differing > 0 and atomics == 0)
+    if found is not None:
+        assert found.cause == ("stale-result" if settled else "race")
+        assert found.reason.startswith(f"{differing} of 5 output elements differ between two launches")
+
+
+def test_what_was_launched_once_is_no_fault() -> None:
+    assert judge_repeat(Unavailable(reason="launched once")) is None
+
+
+def test_the_first_comparison_that_fails_decides() -> None:
+    good = comparison()
+    bad = [replaced(good, rule=rule, past_bound=1) for rule in ("ulp", "own")]
+    assert judge_all([good, good]).outcome == "passed"
+    assert "past the ulp bound" in judge_all([good, *bad]).reason
+
+
+@given(errors, errors, errors, errors)
+def test_an_element_is_within_a_finite_bound_or_exactly_as_wanted(
+    got: float, want: float, error: float, bound: float
+) -> None:
+    worst = Worst(index=[0], got=number(got), want=number(want), error=number(error), bound=number(bound))
+    same = got == want or (math.isnan(got) and math.isnan(want))
+    assert is_within(worst) == (same or (math.isfinite(bound) and error <= bound))
+
+
+def test_a_case_asked_once_is_asked_of_each_precisions_first_configuration() -> None:
+    once = replaced(DECLARATION, once=[DECLARATION.cases[1]])
+    assert asked(once, DECLARATION.cases[0]) == DECLARATION.variants
+    assert [variant.id for variant in asked(once, DECLARATION.cases[1])] == ["ieee/64x64x32", "tf32/64x64x32"]
+
+
+def test_a_precision_is_exempt_from_what_the_kernel_says_and_for_its_reason() -> None:
+    case = DECLARATION.cases[1]
+    free = replaced(DECLARATION, exemptions={case: {"tf32": "it has too few bits"}})
+    verdict = exempt(free, case, "tf32")
+    assert verdict is not None
+    assert (verdict.outcome, verdict.cause, verdict.reason) == ("inapplicable", "policy", "it has too few bits")
+    assert exempt(free, case, "ieee") is None
+    assert exempt(free, DECLARATION.cases[0], "tf32") is None

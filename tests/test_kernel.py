@@ -9,9 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.kernel import Kernel, KernelError, ReductionBound, Variant, load
+from assay.kernel import Kernel, KernelError, Problem, ReductionBound, Variant, load
 
 VARIANT = Variant("tf32", "64x64x32")
+ONE = torch.ones(1, dtype=torch.float64)
 positive = st.floats(1e-12, 1.0)
 
 
@@ -19,10 +20,14 @@ def bound_of(terms: int, table: float, eps: float) -> ReductionBound:
     return ReductionBound(terms=lambda size: size["k"], table={"tf32": table}, eps={"tf32": eps})
 
 
+def posed(terms: int, want: torch.Tensor = ONE, variant: Variant = VARIANT) -> Problem:
+    return Problem(variant, {"k": terms}, {}, {"c": want}, lambda inputs: {"c": want})
+
+
 @given(st.integers(1, 10**9), positive, positive, st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
 def test_the_bound_is_the_rule_of_the_reference(terms: int, table: float, eps: float, values: list[float]) -> None:
     want = torch.tensor(values, dtype=torch.float64)
-    limit = bound_of(terms, table, eps).limit(VARIANT, {"k": terms}, want, {})
+    limit = bound_of(terms, table, eps).limit(posed(terms, want), "c")
     rtol = max(table, 4 * eps * math.sqrt(terms))
     atol = rtol * max(map(abs, values))
     assert limit.dtype == torch.float64
@@ -33,11 +38,11 @@ def test_the_bound_is_the_rule_of_the_reference(terms: int, table: float, eps: f
 def test_a_longer_sum_is_never_allowed_less(few: int, more: int, table: float, eps: float) -> None:
     bound = bound_of(0, table, eps)
     short, long = sorted((few, few + more))
-    assert bound.rtol(VARIANT, {"k": short}) <= bound.rtol(VARIANT, {"k": long})
+    assert bound.rtol(posed(short)) <= bound.rtol(posed(long))
 
 
 def test_the_words_carry_every_number_of_the_rule() -> None:
-    words = bound_of(0, 0.001, 2.0**-10).words(VARIANT, {"k": 1024}, torch.tensor([-2.0, 1.0]))
+    words = bound_of(0, 0.001, 2.0**-10).words(posed(1024, torch.tensor([-2.0, 1.0])), "c")
     assert words == (
         "|got - want| <= 0.25 + 0.125 |want|; K = 1024 terms, "
         "rtol = max(0.001, 4 * 0.000976562 * sqrt(1024)) = 0.125, atol = rtol * max|want|"
@@ -46,7 +51,7 @@ def test_the_words_carry_every_number_of_the_rule() -> None:
 
 def test_a_precision_that_the_bound_does_not_know_is_an_error() -> None:
     with pytest.raises(KeyError):
-        bound_of(0, 0.1, 0.1).rtol(Variant("bf16x3", "a"), {"k": 1})
+        bound_of(0, 0.1, 0.1).rtol(posed(1, variant=Variant("bf16x3", "a")))
 
 
 @pytest.mark.parametrize(

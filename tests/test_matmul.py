@@ -9,21 +9,12 @@ from trials import ROOT, Bench, bench, planted
 
 from assay.child import Fault
 from assay.diagnosis import diagnose
-from assay.kernel import Kernel, load
+from assay.kernel import Kernel, Problem, load
 from assay.record import Cause, Check
 
 KERNEL = ROOT / "kernels" / "matmul.py"
 VARIANT = "ieee/64x64x32"
-SMALL = [
-    "ragged-197x131x77",
-    "one-past-129x65x33",
-    "one-short-127x63x31",
-    "single-1x1x1",
-    "row-1x130x70",
-    "padded-70x90x50",
-    "transposed-70x90x50",
-    "sliced-64x96x64",
-]
+SMALL = [case.name for case in load(KERNEL).cases if not case.name.startswith("aligned-")]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +27,6 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
     return load(KERNEL)
-
-
-def test_all_but_the_large_case_are_tried_here(kernel: Kernel) -> None:
-    assert [case.name for case in kernel.cases] == ["aligned-256x256x1024", *SMALL]
 
 
 @pytest.mark.parametrize("variant", [VARIANT, "tf32/128x64x64"])
@@ -67,10 +54,10 @@ PLANTED: list[tuple[str, list[Change], str, Cause]] = [
         "no mask along K",
         [(A_MASK, A_MASK.replace(" & left[None, :]", "")), (B_MASK, B_MASK.replace("left[:, None] & ", ""))],
         "ragged-197x131x77",
-        "not-finite",
+        "poison-read",
     ),
-    ("no mask along K of A", [(A_MASK, A_MASK.replace(" & left[None, :]", ""))], "one-past-129x65x33", "not-finite"),
-    ("no mask along K of B", [(B_MASK, B_MASK.replace("left[:, None] & ", ""))], "single-1x1x1", "not-finite"),
+    ("no mask along K of A", [(A_MASK, A_MASK.replace(" & left[None, :]", ""))], "one-past-129x65x33", "poison-read"),
+    ("no mask along K of B", [(B_MASK, B_MASK.replace("left[:, None] & ", ""))], "single-1x1x1", "poison-read"),
     (
         "ones past the end of K",
         [(A_MASK, A_MASK.replace("0.0", "1.0")), (B_MASK, B_MASK.replace("0.0", "1.0"))],
@@ -84,7 +71,7 @@ PLANTED: list[tuple[str, list[Change], str, Cause]] = [
         "padded-70x90x50",
         "out-of-bounds-write",
     ),
-    ("strides of B swapped", [("*b.stride()", "*reversed(b.stride())")], "sliced-64x96x64", "not-finite"),
+    ("strides of B swapped", [("*b.stride()", "*reversed(b.stride())")], "sliced-64x96x64", "poison-read"),
     ("strides of B swapped", [("*b.stride()", "*reversed(b.stride())")], "transposed-70x90x50", "wrong-value"),
     (
         "a block of K too few",
@@ -127,10 +114,11 @@ def test_every_precision_has_the_references_three_configurations(kernel: Kernel)
     ]
 
 
-def test_the_bound_knows_every_precision_and_only_tf32_gets_much_room(kernel: Kernel) -> None:
-    size = {"m": 256, "n": 256, "k": 1024}
-    want = torch.ones(1, dtype=torch.float64)
-    limits = {v.precision: float(kernel.bound.limit(v, size, want, {})) for v in kernel.variants}
+def test_the_references_bound_knows_every_precision_and_only_tf32_gets_much_room(kernel: Kernel) -> None:
+    want, bound = {"c": torch.ones(1, dtype=torch.float64)}, kernel.bounds[0]
+    limits = {
+        v.precision: float(bound.limit(Problem(v, {"k": 1024}, {}, want, kernel.oracle), "c")) for v in kernel.variants
+    }
     # rtol = max(table, 4 eps sqrt(1024)), twice because the largest element is also this one.
     assert limits["ieee"] == limits["tf32x3"] == limits["bf16x6"] == pytest.approx(2 * 128 * 2.0**-23)
     assert limits["tf32"] == pytest.approx(2 * 128 * 2.0**-10)
@@ -139,8 +127,7 @@ def test_the_bound_knows_every_precision_and_only_tf32_gets_much_room(kernel: Ke
 
 def test_tf32_is_set_apart_from_ieee_and_needs_no_more_than_the_gate(kernel: Kernel) -> None:
     assert [(contrast.reference, contrast.lesser) for contrast in kernel.contrasts] == [("ieee", "tf32")]
-    needs = {v.precision: v.capability for v in kernel.variants}
-    assert needs == {"ieee": None, "tf32": None, "tf32x3": None, "bf16x3": (8, 0), "bf16x6": (8, 0)}
+    assert {variant.capability for variant in kernel.variants} == {None}
 
 
 def test_the_work_is_a_multiplication_and_an_addition_a_term(kernel: Kernel) -> None:

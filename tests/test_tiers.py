@@ -14,6 +14,7 @@ from worlds import World, card, worlds
 from assay.artifact import canonical, sha256_bytes
 from assay.record import Cause, Claim, Compile, NonFinite, Outcome, StageName, Tier, Verdict, as_float
 from assay.targets import capability_of, parse_capability
+from assay.rounding import PROBES, canary
 from assay.tiers import ALL, Held, Machine, Subject, derive
 
 DEVICE_TIERS = ("ran", "accurate", "timed")
@@ -185,6 +186,17 @@ def checked(cause: Cause, outcome: Outcome = "failed", case: int = 0) -> list[An
     return [replaced(c, verdict=verdict(cause, outcome)) if i == at else c for i, c in enumerate(checks)]
 
 
+def unrounded() -> list[Any]:
+    """Return canaries of tf32 that came out as they went in."""
+    found = records.gpu(MATMUL, records.device()).canaries
+    return [canary(one.variant, one.operand, list(PROBES), gated=True) for one in found]
+
+
+def all_checked(cause: Cause, outcome: Outcome) -> list[Any]:
+    """Return the device's checks, all of which came out otherwise."""
+    return [replaced(c, verdict=verdict(cause, outcome)) for c in records.gpu(MATMUL, records.device()).checks]
+
+
 def executions(predicted: str) -> list[Any]:
     return [replaced(e, predicted=predicted) for e in records.gpu(MATMUL, records.device()).executions]
 
@@ -310,8 +322,26 @@ PATHS: list[tuple[str, Callable[[], Here], Tier, str | None, Outcome, Cause | No
         "aligned-256x256x1024 did not run to its end",
     ),
     (
+        "one case exempt",
+        lambda: Here(gpu=gpu_with(checks=checked("policy", "inapplicable"))),
+        "ran",
+        "sm_90",
+        "passed",
+        None,
+        "1 cases ran to their end",
+    ),
+    (
+        "another multiplier",
+        lambda: Here(gpu=gpu_with(canaries=unrounded())),
+        "accurate",
+        "sm_90",
+        "failed",
+        "rounding",
+        "operands are kept exactly, which is not what tf32 does",
+    ),
+    (
         "unsupported precision",
-        lambda: Here(gpu=gpu_with(checks=checked("unsupported-precision", "inapplicable"))),
+        lambda: Here(gpu=gpu_with(checks=all_checked("unsupported-precision", "inapplicable"))),
         "ran",
         "sm_90",
         "inapplicable",
@@ -429,6 +459,48 @@ def test_a_gate_that_refuses_as_it_should_has_passed_and_one_that_disagrees_has_
     assert (refused.outcome, refused.figures, refused.kernel) == ("passed", {"exit_code": 1.0}, ALL)
     gate = replaced(records.gate(None), verdict=verdict("gate-disagrees"))
     assert Here(**{**WITHOUT, "gate": gate}).claim("gated", None, ALL).cause == "gate-disagrees"
+
+
+def pointers(claim: Claim) -> list[str]:
+    return [link.pointer for link in claim.links]
+
+
+def test_a_claim_links_the_least_exact_check_where_all_passed_and_all_of_them() -> None:
+    here = Here()
+    own = [
+        index for index, c in enumerate(records.gpu(MATMUL, records.device()).checks) if c.variant.startswith("tf32")
+    ]
+    # The second case has the larger error; the canaries are of both operands, and one pair of precisions is gated.
+    assert pointers(here.claim("accurate", "sm_90"))[:2] == [f"/result/checks/{own[1]}", "/result/checks"]
+    assert pointers(here.claim("accurate", "sm_90"))[2:] == [
+        "/result/canaries/4",
+        "/result/canaries/5",
+        "/result/contrasts/0",
+    ]
+    assert pointers(here.claim("interpreted")) == [f"/result/checks/{own[1]}", "/result/checks"]
+    assert pointers(here.claim("ran", "sm_90"))[1:] == ["/result/checks", "/result/executions"]
+
+
+@pytest.mark.parametrize("case", [0, 1])
+def test_a_claim_links_the_check_that_failed(case: int) -> None:
+    checks = checked("wrong-value", case=case)
+    (failed,) = [index for index, check in enumerate(checks) if check.verdict.outcome == "failed"]
+    claim = Here(gpu=gpu_with(checks=checks)).claim("accurate", "sm_90")
+    assert pointers(claim)[:2] == [f"/result/checks/{failed}", "/result/checks"]
+
+
+def test_a_claim_links_the_binary_that_was_not_the_one_compiled_ahead() -> None:
+    found = executions("identical")
+    own = [index for index, execution in enumerate(found) if execution.variant == "tf32/64x64x32"]
+    found[own[1]] = replaced(found[own[1]], predicted="different")
+    claim = Here(gpu=gpu_with(executions=found)).claim("ran", "sm_90")
+    assert pointers(claim)[-1] == f"/result/executions/{own[1]}"
+
+
+def test_a_pair_of_precisions_that_is_not_gated_is_no_evidence() -> None:
+    free = [replaced(c, verdict=verdict("policy", "inapplicable")) for c in records.contrasts(MATMUL, 1.0)]
+    claim = Here(gpu=gpu_with(contrasts=free)).claim("accurate", "sm_90")
+    assert not [pointer for pointer in pointers(claim) if "contrasts" in pointer]
 
 
 def test_figures_keep_a_nan_wherever_it_stands() -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trials import DOUBLE, LIMIT_S, Bench, bench, changed, written
+from trials import DOUBLE, LIMIT_S, ROOT, Bench, bench, changed, planted, written
 
 from assay.child import Fault
 from assay.diagnosis import diagnose, diagnose_loading
-from assay.record import Cause, Check, Verdict, as_float
+from assay.record import Cause, Check, Unavailable, Verdict, as_float
 
 LAUNCH = '    x, y = inputs["x"], outputs["y"]\n'
 
@@ -85,13 +85,13 @@ WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
         "wrong",
         ("2.0 * x", "3.0 * x"),
         "wrong-value",
-        r"^\d+ of 100 elements of 'y' are past the bound: at \(\d+,\) got",
+        r"^\d+ of 100 elements of 'y' are past the reduction bound: at \(\d+,\) got",
     ),
     (
         "nan",
         ("2.0 * x", "x * float('nan')"),
         "not-finite",
-        "^100 of 100 elements of 'y' are past the bound: .* got nan",
+        "^100 of 100 elements of 'y' are past the reduction bound: .* got nan",
     ),
     ("infinity", ("2.0 * x", "2.0 * x / 0.0"), "not-finite", "got -?inf"),
     (
@@ -133,8 +133,26 @@ WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
     (
         "reads-past",
         (LOAD, f"{LOAD} + 0.0 * tl.load(x_ptr + i + 1, mask=i < n)"),
+        "poison-read",
+        r"^1 of 100 elements of output 'y' hold what lies outside an input",
+    ),
+    (
+        "reads-undefined",
+        (STORE, "tl.store(y_ptr + i * y_step, 2.0 * x + 0.0 * tl.load(x_ptr + i * x_step, mask=i < 50), mask=i < n)"),
+        "undefined-read",
+        r"^50 of 100 elements of output 'y' come from masked lanes of a load without other=",
+    ),
+    (
+        "makes-nan",
+        (STORE, "tl.store(y_ptr + i * y_step, tl.sqrt(-1.0 - x * x), mask=i < n)"),
         "not-finite",
-        r"^1 of 100 .* at \(99,\) got nan",
+        r"^100 of 100 elements of 'y' are past the reduction bound",
+    ),
+    (
+        "no-bound",
+        ('"f32": 2.0**-23})', '"f32": 2.0**-23}, outputs=("z",))'),
+        "declaration",
+        "^no bound covers output 'y'$",
     ),
     (
         "raises",
@@ -299,3 +317,63 @@ def test_a_kernel_that_takes_its_process_along(
 
 def test_after_all_of_these_a_right_kernel_passes(tried: Bench, tmp_path: Path) -> None:
     assert found(tried.check(double(tmp_path), "f32/block64", "ragged")).outcome == "passed"
+
+
+MATMUL = ROOT / "kernels" / "matmul.py"
+
+
+def test_every_output_is_compared_under_every_bound(tried: Bench) -> None:
+    check = tried.check(MATMUL, "tf32/64x64x32", "single-1x1x1")
+    assert isinstance(check, Check)
+    assert [(one.output, one.rule) for one in check.comparisons] == [("c", "reduction"), ("c", "componentwise")]
+    assert isinstance(check.repeat, Unavailable)
+
+
+def test_a_lost_term_passes_the_reference_rule_and_not_the_componentwise_one(tried: Bench, tmp_path: Path) -> None:
+    path = planted(MATMUL, tmp_path, ("left = depth < k - start", "left = depth < k - start - 1"))
+    check = tried.check(path, "tf32/64x64x32", "aligned-256x256x1024")
+    assert isinstance(check, Check)
+    assert [one.past_bound > 0 for one in check.comparisons] == [False, True]
+    assert check.verdict.cause == "wrong-value"
+    assert "past the componentwise bound" in check.verdict.reason
+
+
+INT32 = [
+    ("row = tl.program_id(0).to(tl.int64)", "row = tl.program_id(0)"),
+    (".to(tl.int64)\n    inside", "\n    inside"),
+]
+
+
+def test_offsets_of_32_bits_do_not_reach_distant_rows(tried: Bench, tmp_path: Path) -> None:
+    path = planted(ROOT / "kernels" / "softmax.py", tmp_path, *INT32)
+    assert found(tried.check(path, "f32/warps8", "padded-40x509")).outcome == "passed"
+    assert found(tried.check(path, "f32/warps8", "distant-3x200")).outcome == "failed"
+
+
+CASTING = (
+    'Variant("f32", "block64")',
+    'Variant("f16", "block64", dtype=torch.float16)',
+)
+
+
+def test_inputs_are_cast_for_the_variant_and_the_oracle_gets_what_was_rounded(tried: Bench, tmp_path: Path) -> None:
+    changes = [CASTING, ('{"y": Output(tuple(inputs["x"].shape))}', '{"y": Output((100,), inputs["x"].dtype)}')]
+    path = double(tmp_path, *changes, ('{"f32": 1e-6}, eps={"f32": 2.0**-23}', '{"f16": 0.0}, eps={"f16": 0.0}'))
+    check = tried.check(path, "f16/block64", "ragged")
+    assert isinstance(check, Check)
+    # Doubling is exact in float16: without the rounded oracle an error would remain.
+    assert check.verdict.outcome == "passed"
+    assert check.comparisons[0].dtype == "float16"
+
+
+@pytest.mark.parametrize("pattern", ["one-nan", "one-inf", "one-negative-inf", "denormal", "large", "tiny", "zero"])
+def test_a_pattern_reaches_kernel_and_oracle_alike(tried: Bench, tmp_path: Path, pattern: str) -> None:
+    change = ('Case("ragged", {"n": 100})', f'Case("ragged", {{"n": 100}}, values={{"x": "{pattern}"}})')
+    assert found(tried.check(double(tmp_path, change), "f32/block64", "ragged")).outcome == "passed"
+
+
+def test_a_nan_that_spreads_is_seen(tried: Bench, tmp_path: Path) -> None:
+    change = ('Case("ragged", {"n": 100})', 'Case("ragged", {"n": 100}, values={"x": "one-nan"})')
+    path = double(tmp_path, change, (STORE, STORE.replace("2.0 * x", "2.0 * x + 0.0 * tl.sum(x, axis=0)")))
+    verdict = found(tried.check(path, "f32/block64", "ragged"))
+    assert verdict.outcome == "failed"
