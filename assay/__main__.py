@@ -16,6 +16,7 @@ COMMANDS = {
     "claims": "derive what is shown, and what is not, from the records",
     "report": "render results/report.html and results/report.md",
     "check": "exit 1 naming each failed claim",
+    "new": "write a commented kernel file that runs as it stands",
     "schemas": "write the JSON Schemas of all records",
     "bundle": "pack the evidence into one archive",
     "keygen": "make a key pair to sign bundles with",
