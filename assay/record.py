@@ -53,6 +53,7 @@ Cause = Literal[
     "rounding",
     "race",
     "stale-result",
+    "unordered",
     "over-budget",
     "instructions",
     "binary-differs",

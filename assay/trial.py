@@ -3,8 +3,9 @@
 As a program, `python -m assay.trial KERNEL DEVICE` is that child: it answers `describe` and `try` requests.
 """
 
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +39,9 @@ Guards = Mapping[str, Guarded]
 
 LATER_LAUNCHES = 4
 """After a second launch that gave another result, to see whether it settles."""
+
+BUSY_CYCLES = 10_000_000
+"""Of the device's clock, some milliseconds: longer than it takes to launch."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,24 @@ def _guard(bench: Bench, case: Case, values: Tensors, declared: Mapping[str, Out
     )
 
 
+@contextlib.contextmanager
+def _uncleared() -> Iterator[None]:
+    """Let torch fill what it allocates without a value with NaN: a workspace must not be clean by chance."""
+    before, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    # What is asked for is `torch.utils.deterministic.fill_uninitialized_memory`, on by default, which heeds this only.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warned)
+
+
 def _launch(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> Verdict | None:
     """Launch on the guarded views; a launch that swaps a view for a tensor of its own has not written the output."""
     given = {name: held.tensor for name, held in outputs.items()}
     handed = dict(given)
-    returned = bench.kernel.launch({name: held.tensor for name, held in inputs.items()}, handed, variant)
+    with _uncleared():
+        returned = bench.kernel.launch({name: held.tensor for name, held in inputs.items()}, handed, variant)
     if bench.device != "cpu":
         torch.cuda.synchronize()
     for name, tensor in given.items():
@@ -137,7 +154,8 @@ def _unwritten(outputs: Guards) -> Verdict | None:
         left = int((held.bits() == BLANK[held.dtype.itemsize]).sum())
         if left:
             total = held.bits().numel()
-            return _failed("not-written", f"{left} of {total} elements of output '{name}' were never written")
+            what = "were never written, or come from what was there before the launch"
+            return _failed("not-written", f"{left} of {total} elements of output '{name}' {what}")
     return None
 
 
@@ -180,16 +198,32 @@ def _differing(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> in
 
 
 def _again(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> list[torch.Tensor]:
+    """Launch once more. The device is busy when the outputs are blanked, so that a launch on a stream of its own, which
+    does not wait for that, writes first and is blanked.
+    """
+    torch.cuda._sleep(BUSY_CYCLES)  # type: ignore[no-untyped-call]
     for held in outputs.values():
         reset(held)
     _launch(bench, variant, inputs, outputs)
     return _bits(outputs)
 
 
-def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, launches: Launches) -> Repeat:
+def _overtaken(outputs: Guards) -> Verdict | None:
+    """Say that outputs which the first launch wrote stayed blank in a later one."""
+    unwritten = _unwritten(outputs)
+    if unwritten is None:
+        return None
+    reason = f"launched again behind other work, {unwritten.reason}: the launch runs on a stream that does not wait"
+    return _failed("unordered", reason)
+
+
+def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, launches: Launches) -> Repeat | Verdict:
     """Launch again on the same inputs and compare bits; the outputs end as the first launch left them."""
     first = _bits(outputs)
     second = _again(bench, variant, inputs, outputs)
+    overtaken = _overtaken(outputs)
+    if overtaken is not None:
+        return overtaken
     differing, settled = _differing(first, second), True
     if differing:
         later = [_again(bench, variant, inputs, outputs) for _ in range(LATER_LAUNCHES)]
@@ -226,6 +260,8 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
     if fault is not None:
         return fault, comparisons, NOT_AGAIN
     repeat = ONCE if bench.device == "cpu" else _repeat(bench, variant, inputs, outputs, launches)
+    if isinstance(repeat, Verdict):
+        return repeat, comparisons, NOT_AGAIN
     verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
     return verdict, comparisons, repeat
 

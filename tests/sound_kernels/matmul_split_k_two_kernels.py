@@ -1,0 +1,81 @@
+"""Matrix product split along K: one kernel writes each part into a workspace of its own, another one adds them up.
+
+Only the first uses tensor cores, and the order of additions is fixed.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from assay.kernel import Case, Kernel, Output, ReductionBound, Size, Tensors, Variant, Work
+
+
+@triton.jit
+def matmul_kernel(
+    a_ptr, b_ptr, parts_ptr, m, n, k, a_row, a_col, b_row, b_col, BLOCK: tl.constexpr, PRECISION: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    depth = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    a_mask = (row[:, None] < m) & (depth[None, :] < k)
+    b_mask = (depth[:, None] < k) & (column[None, :] < n)
+    a = tl.load(a_ptr + row[:, None] * a_row + depth[None, :] * a_col, mask=a_mask, other=0.0)
+    b = tl.load(b_ptr + depth[:, None] * b_row + column[None, :] * b_col, mask=b_mask, other=0.0)
+    part = tl.dot(a, b, input_precision=PRECISION)
+    inside = (row[:, None] < m) & (column[None, :] < n)
+    tl.store(parts_ptr + (tl.program_id(2) * m + row[:, None]) * n + column[None, :], part, mask=inside)
+
+
+@triton.jit
+def sum_kernel(parts_ptr, c_ptr, m, n, parts, c_row, c_col, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for part in range(0, parts):
+        total += tl.load(parts_ptr + part * m * n + at, mask=at < m * n, other=0.0)
+    tl.store(c_ptr + at // n * c_row + at % n * c_col, total, mask=at < m * n)
+
+
+def launch(inputs: Tensors, outputs: Tensors, variant: Variant) -> None:
+    a, b, c = inputs["a"], inputs["b"], outputs["c"]
+    (m, k), n = a.shape, b.shape[1]
+    parts = triton.cdiv(k, 32)
+    workspace = torch.empty(parts, m, n, device=a.device)
+    grid = (triton.cdiv(m, 32), triton.cdiv(n, 32), parts)
+    matmul_kernel[grid](a, b, workspace, m, n, k, *a.stride(), *b.stride(), BLOCK=32, PRECISION=variant.precision)
+    sum_kernel[(triton.cdiv(m * n, 256),)](workspace, c, m, n, parts, *c.stride(), BLOCK=256)
+
+
+def make_inputs(size: Size, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    return {
+        "a": torch.randn(size["m"], size["k"], generator=generator),
+        "b": torch.randn(size["k"], size["n"], generator=generator),
+    }
+
+
+KERNEL = Kernel(
+    name="matmul_split_k_two_kernels",
+    title="Matrix product",
+    inputs=make_inputs,
+    outputs=lambda inputs: {"c": Output((inputs["a"].shape[0], inputs["b"].shape[1]))},
+    oracle=lambda inputs: {"c": inputs["a"] @ inputs["b"]},
+    launch=launch,
+    variants=[Variant("ieee", "blocks"), Variant("tf32", "blocks")],
+    cases=[
+        Case("aligned-64x64x64", {"m": 64, "n": 64, "k": 64}),
+        Case("ragged-50x40x45", {"m": 50, "n": 40, "k": 45}),
+        Case("single-1x1x1", {"m": 1, "n": 1, "k": 1}),
+        Case("padded-50x40x45", {"m": 50, "n": 40, "k": 45}, {"a": "padded", "b": "padded", "c": "padded"}),
+        Case("transposed-50x40x45", {"m": 50, "n": 40, "k": 45}, {"a": "transposed", "b": "transposed"}),
+        Case("sliced-64x48x32", {"m": 64, "n": 48, "k": 32}, {"a": "sliced", "b": "sliced", "c": "sliced"}),
+        Case("split-33x35x300", {"m": 33, "n": 35, "k": 300}),
+    ],
+    bound=ReductionBound(
+        terms=lambda size: size["k"],
+        table={"ieee": 1e-5, "tf32": 1e-2},
+        eps={"ieee": 2.0**-23, "tf32": 2.0**-10},
+    ),
+    work=lambda size: Work(
+        flops=2 * size["m"] * size["n"] * size["k"],
+        bytes=4 * (size["m"] * size["k"] + size["k"] * size["n"] + size["m"] * size["n"]),
+    ),
+)

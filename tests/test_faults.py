@@ -1,0 +1,277 @@
+"""The fault library: every bad kernel is refused for its own reason, and no sound kernel is refused.
+
+`faults/` and `sound_kernels/` hold whole kernel files, as a user would put them into `kernels/`. Each goes through the
+real child process of the tier that can see it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from trials import LIMIT_S, Bench, Workshop, bench, workshop, written
+
+from assay.artifact import convert
+from assay.child import Answer, Child, Fault, compiling_environment
+from assay.correctness import Terms, Tried, canaries, describe, try_all, worker
+from assay.diagnosis import diagnose
+from assay.findings import built, findings, unbuilt
+from assay.record import Build, Declaration, DeclaredVariant, Verdict
+
+FOLDER = Path(__file__).parent
+SEEDS = [1, 2]
+TARGET = "sm_90"
+
+Row = tuple[str, str, str]
+"""A file of faults/, the cause (of `assay.record`) that it must be refused for, and a pattern of the reason."""
+
+PAST = r"^\d+ of \d+ elements of '[yc]' are past the reduction bound: at .* got -?\d"
+NAN = r"^\d+ of \d+ elements of 'y' are past the reduction bound: at .* got nan"
+POISON = r"^\d+ of \d+ elements of output '[yc]' hold what lies outside an input: it was read past its edge$"
+UNDEFINED = r"^5 of 5 elements of output 'y' come from masked lanes of a load without other="
+NEVER = r"elements of output '[yc]' were never written"
+
+INTERPRETED: list[Row] = [
+    ("constant_output", "wrong-value", PAST),
+    ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
+    ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),
+    ("half_the_output", "not-written", r"^(128 of 256|108 of 300) elements of output 'y' were never written"),
+    ("in_place_run_twice", "wrong-value", PAST),
+    ("load_before_the_start", "poison-read", POISON),
+    ("load_past_the_end", "poison-read", POISON),
+    ("mask_past_a_strided_view", "out-of-bounds-write", "^memory outside output 'y' was written"),
+    ("matmul_accumulates_in_half", "wrong-value", PAST),
+    ("matmul_k_tail_dropped", "wrong-value", PAST),
+    ("matmul_k_tail_unmasked", "poison-read", POISON),
+    ("matmul_strides_swapped", "wrong-value", PAST),
+    ("maximum_of_undefined_lanes", "undefined-read", UNDEFINED),
+    ("maximum_past_the_end", "poison-read", POISON),
+    ("nan_everywhere", "not-finite", NAN),
+    ("offsets_wrap_int32", "wrong-value", PAST),
+    ("result_in_half_precision", "wrong-value", PAST),
+    ("returned_not_written", "wrong-shape", r"^the launch returned a Tensor of shape \([45],\); it must write into"),
+    ("returns_previous", "wrong-value", PAST),
+    ("softmax_not_rescaled", "wrong-value", PAST),
+    ("softmax_padded_with_zero", "wrong-value", PAST),
+    ("softmax_row_times_columns", "poison-read", POISON),
+    ("softmax_without_maximum", "not-finite", NAN),
+    ("softmax_writes_its_input", "input-changed", "^input 'x' was changed by the launch$"),
+    ("split_k_into_uncleared", "not-written", NEVER),
+    ("store_past_the_end", "out-of-bounds-write", "^memory outside output 'y' was written"),
+    ("sum_of_undefined_lanes", "undefined-read", UNDEFINED),
+    ("variance_of_padding", "wrong-value", PAST),
+    ("workspace_drifts", "wrong-value", PAST),
+    ("workspace_uncleared", "not-finite", NAN),
+]
+COMPILED: list[Row] = [
+    ("default_precision_dot", "instructions", r"^ieee on sm_90 uses \d+ tensor-core instructions, which is not its"),
+    ("ieee_through_bfloat16", "instructions", r"^ieee on sm_90 uses \d+ tensor-core instructions, which is not its"),
+    ("tf32_without_tensor_cores", "instructions", "^tf32 on sm_90 leaves the tensor cores unused, which is not its"),
+]
+RACE = "the code has no atomic instruction, nor do later launches repeat it: a race$"
+ON_A_DEVICE: list[Row] = [
+    ("split_k_without_atomics", "race", RACE),
+    # Its programs read what is not there yet: whether a few are in time, and so differ, is the device's affair.
+    ("sum_of_neighbours_unordered", "race|wrong-value", f"{RACE}|{PAST}"),
+    ("works_on_another_stream", "unordered", "the launch runs on a stream that does not wait$"),
+]
+"""Faults that need programs that run at once, or streams."""
+
+SHOWN_BY_SIZE = {
+    "grid_rounded_down": {"ragged-300"},
+    "load_past_the_end": {"ragged-1x50"},
+    "mask_past_a_strided_view": {"padded-5x50"},
+    "matmul_k_tail_dropped": {"ragged-50x40x45"},
+    "matmul_k_tail_unmasked": {"ragged-50x40x45"},
+    "maximum_of_undefined_lanes": {"ragged-5x50"},
+    "maximum_past_the_end": {"ragged-1x50"},
+    "offsets_wrap_int32": {"distant-5x50"},
+    "softmax_not_rescaled": {"long-5x100"},
+    "softmax_padded_with_zero": {"ragged-5x50"},
+    "softmax_row_times_columns": {"padded-5x50"},
+    "softmax_without_maximum": {"large-5x50"},
+    "store_past_the_end": {"ragged-300"},
+    "sum_of_undefined_lanes": {"ragged-5x50"},
+    "variance_of_padding": {"ragged-5x50"},
+    "workspace_uncleared": {"short-4x100"},
+}
+"""Faults that one case alone shows: all others pass, as they pass in a test that has only such cases."""
+
+SOUND = sorted(path.stem for path in (FOLDER / "sound_kernels").glob("*.py"))
+
+
+def kernel_file(folder: Path, kind: str, name: str) -> Path:
+    return written(folder, name, (FOLDER / kind / f"{name}.py").read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one trial of a kernel file came to."""
+
+    case: str
+    verdict: Verdict
+
+
+def declared(answer: Answer | Fault) -> Declaration:
+    assert isinstance(answer, dict), answer
+    return convert(answer["declaration"], Declaration, "the child's answer")
+
+
+def interpreted(tried: Bench, path: Path) -> list[Found]:
+    answer = tried.load(path)
+    declaration = declared(answer)
+    assert isinstance(answer, dict)
+    found = []
+    for case in answer["tiers"]["interpreter"]:
+        for variant in declaration.variants:
+            check = tried.check(path, variant.id, case, SEEDS)
+            verdict = diagnose(check, variant.precision) if isinstance(check, Fault) else check.verdict
+            found.append(Found(case, verdict))
+    return found
+
+
+def compiled(made: Workshop, path: Path) -> tuple[list[Build], list[Verdict]]:
+    declaration = declared(made.child.ask({"kernel": str(path), "do": "describe"}, LIMIT_S))
+    builds = [_build(made, path, variant, declaration.cases[0]) for variant in declaration.variants]
+    return builds, [finding.verdict for finding in findings(declaration, builds)]
+
+
+def _build(made: Workshop, path: Path, variant: DeclaredVariant, case: str) -> Build:
+    binaries = made.build(path, variant.id, TARGET, case)
+    if isinstance(binaries, Fault):
+        return unbuilt(variant.id, TARGET, case, diagnose(binaries, variant.precision))
+    return built(variant, TARGET, case, binaries)
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = bench(tmp_path_factory.mktemp("trial") / "child.log")
+    with made.child:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    found = workshop(tmp_path_factory.mktemp("cache"))
+    with found.child:
+        yield found
+
+
+def test_every_file_of_the_library_stands_in_the_table_once() -> None:
+    table = [name for name, _, _ in (*INTERPRETED, *COMPILED, *ON_A_DEVICE)]
+    assert sorted(table) == sorted(path.stem for path in (FOLDER / "faults").glob("*.py"))
+    assert set(SHOWN_BY_SIZE) <= {name for name, _, _ in INTERPRETED}
+    assert SOUND
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "faults").glob("*.py")), ids=lambda path: str(path.stem))
+def test_every_fault_says_what_is_wrong_after_what_and_who_sees_it(path: Path) -> None:
+    docstring = path.read_text("utf-8").split('"""')[1]
+    assert re.search(r"^Wrong: .*^After: .*^Seen by: ", docstring, re.DOTALL | re.MULTILINE)
+    tier = next(tier for tier, rows in _tiers() if path.stem in {name for name, _, _ in rows})
+    assert tier in docstring.partition("Seen by:")[2]
+
+
+def _tiers() -> list[tuple[str, list[Row]]]:
+    return [("the interpreter", INTERPRETED), ("the compile tier", COMPILED), ("the GPU only", ON_A_DEVICE)]
+
+
+@pytest.mark.parametrize(("name", "cause", "words"), INTERPRETED, ids=[row[0] for row in INTERPRETED])
+def test_a_fault_is_refused_for_its_own_reason_by_the_interpreter(
+    tried: Bench, tmp_path: Path, name: str, cause: str, words: str
+) -> None:
+    found = interpreted(tried, kernel_file(tmp_path, "faults", name))
+    assert {one.case for one in found if one.verdict.outcome == "failed"} == SHOWN_BY_SIZE.get(
+        name, {one.case for one in found}
+    )
+    for one in found:
+        if one.verdict.outcome == "failed":
+            assert one.verdict.cause == cause, one
+            assert re.search(words, one.verdict.reason), one
+
+
+@pytest.mark.parametrize("name", [row[0] for row in (*COMPILED, *ON_A_DEVICE)])
+def test_what_a_later_tier_must_see_the_interpreter_does_not(tried: Bench, tmp_path: Path, name: str) -> None:
+    found = interpreted(tried, kernel_file(tmp_path, "faults", name))
+    assert found
+    assert {(one.verdict.outcome, one.verdict.cause) for one in found} <= {
+        ("passed", None),
+        ("inapplicable", "unsupported-dtype"),
+    }
+
+
+@pytest.mark.parametrize(("name", "cause", "words"), COMPILED, ids=[row[0] for row in COMPILED])
+def test_a_fault_is_refused_for_its_own_reason_by_its_instructions(
+    made: Workshop, tmp_path: Path, name: str, cause: str, words: str
+) -> None:
+    builds, verdicts = compiled(made, kernel_file(tmp_path, "faults", name))
+    assert {build.compiled.outcome for build in builds} == {"passed"}
+    assert [(verdict.outcome, verdict.cause) for verdict in verdicts] == [("failed", cause)]
+    assert re.search(words, verdicts[0].reason), verdicts[0].reason
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_kernel_passes_every_case_under_the_interpreter(tried: Bench, tmp_path: Path, name: str) -> None:
+    found = interpreted(tried, kernel_file(tmp_path, "sound_kernels", name))
+    assert found
+    assert [one for one in found if one.verdict.outcome != "passed"] == []
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_kernel_compiles_and_keeps_the_promise_of_its_precision(
+    made: Workshop, tmp_path: Path, name: str
+) -> None:
+    builds, verdicts = compiled(made, kernel_file(tmp_path, "sound_kernels", name))
+    assert [build for build in builds if build.compiled.outcome != "passed"] == []
+    assert [verdict for verdict in verdicts if verdict.outcome != "passed"] == []
+
+
+# On a device
+
+
+def on_the_device(folder: Path, kind: str, name: str) -> list[Verdict]:
+    """Return what the real worker says of a kernel file on the first device: every check, and the rounding canary."""
+    path = kernel_file(folder, kind, name)
+    with worker(path, "cuda", compiling_environment(str(folder / "cache")), path.with_suffix(".log"), LIMIT_S) as child:
+        tried = _all(child)
+    return [one.check.verdict for one in tried] + [one.verdict for one in canaries(tried, gated=True)]
+
+
+def _all(child: Child) -> list[Tried]:
+    subject = describe(child, "gpu", LIMIT_S)
+    assert subject.loading.outcome == "passed", subject.loading.reason
+    # No kernel here asks for a capability, so that the device's need not be known.
+    return try_all([child], subject, Terms(SEEDS, LIMIT_S), "gpu")
+
+
+@pytest.mark.gpu
+def test_on_a_device_every_fault_that_needs_one_is_refused_for_its_own_reason(tmp_path: Path) -> None:
+    missed = {}
+    for name, cause, words in ON_A_DEVICE:
+        found = on_the_device(tmp_path, "faults", name)
+        failed = [verdict for verdict in found if verdict.outcome == "failed"]
+        if not failed or any(v.cause not in cause.split("|") or not re.search(words, v.reason) for v in failed):
+            missed[name] = found
+    assert missed == {}
+
+
+@pytest.mark.gpu
+def test_on_a_device_faults_of_precision_are_refused(tmp_path: Path) -> None:
+    missed = {}
+    for name, _, _ in COMPILED:
+        found = on_the_device(tmp_path, "faults", name)
+        if not any(v.outcome == "failed" and v.cause in ("wrong-value", "rounding") for v in found):
+            missed[name] = found
+    assert missed == {}
+
+
+@pytest.mark.gpu
+def test_on_a_device_every_sound_kernel_passes(tmp_path: Path) -> None:
+    refused = {}
+    for name in SOUND:
+        found = on_the_device(tmp_path, "sound_kernels", name)
+        assert found, name
+        if any(verdict.outcome == "failed" for verdict in found):
+            refused[name] = found
+    assert refused == {}

@@ -1,0 +1,284 @@
+"""What the mended interpreter makes of real kernels, run in a child process that decorates under the interpreter."""
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+from hypothesis import given
+from hypothesis import strategies as st
+from project import PYTHON_PATH
+from trials import DOUBLE, bench, changed, written
+
+from assay.buffers import BLANK, POISON, UNDEFINED
+from assay.child import Fault, interpreting_environment
+from assay.diagnosis import diagnose
+from assay.interpreting import nearest_bfloat16
+
+# In each kernel `o` counts 16 lanes and `m` masks all but 3; `x` and `y` are bfloat16, `h` float16, `f` float32, all
+# standard normal. `p` is `f` with the harness's poison in lane 3, and `q` with a NaN that is nobody's.
+TEMPLATE = """
+@triton.jit
+def {name}(x_ptr, y_ptr, h_ptr, f_ptr, p_ptr, q_ptr, i_ptr, b_ptr, z_ptr):
+    o = tl.arange(0, 16)
+    m = o < 3
+    x, y = tl.load(x_ptr + o), tl.load(y_ptr + o)
+    h, f = tl.load(h_ptr + o), tl.load(f_ptr + o)
+    p, q = tl.load(p_ptr + o), tl.load(q_ptr + o)
+    tl.store(z_ptr + o, {expression})
+"""
+HEAD = """
+import json
+import torch
+import triton
+import triton.language as tl
+
+from assay.interpreting import mend_interpreter
+
+mend_interpreter()
+mend_interpreter()
+
+
+@triton.jit
+def product(a, b):
+    return a * b
+"""
+TAIL = """
+DTYPES = {{torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32}}
+
+
+def run(kernel, dtype):
+    generator = torch.Generator().manual_seed(1)
+    f, y = torch.randn(16, generator=generator), torch.randn(16, generator=generator)
+    p, q = f.clone(), f.clone()
+    p.view(torch.int32)[3] = {poison}
+    q[3] = float("nan")
+    i, b = torch.arange(16), torch.ones(16, dtype=torch.bool)
+    z = torch.full((16,), -7, dtype=dtype)
+    try:
+        kernel[(1,)](f.bfloat16(), y.bfloat16(), f.half(), f, p, q, i, b, z)
+    except Exception as error:
+        while error.__cause__ is not None:
+            error = error.__cause__
+        return f"{{type(error).__name__}}: {{error}}"
+    return z.view(DTYPES.get(dtype, dtype)).tolist()
+
+
+print(json.dumps({{name: run(kernel, dtype) for name, (kernel, dtype) in KERNELS.items()}}))
+"""
+
+SPREAD = "tl.zeros((16,), tl.float32) + "
+REFUSED = {
+    "add": "x + y",
+    "subtract": "x - y",
+    "multiply": "x * y",
+    "add a constant": "x + 1.5",
+    "negate": "-x",
+    "compare": "tl.where(x < y, x, y)",
+    "fma": "tl.fma(x, y, x)",
+    "sum": SPREAD + "tl.sum(x, axis=0)",
+    "product": SPREAD + "tl.reduce(x, 0, product)",
+    "sort": "tl.sort(x)",
+    "dot": "tl.reshape(tl.dot(tl.reshape(x, (4, 4)), tl.reshape(y, (4, 4))), (16,))",
+    "atomic": "tl.atomic_add(z_ptr + o, x)",
+    "from integers": "o.to(tl.bfloat16)",
+    "from float64": "f.to(tl.float64).to(tl.bfloat16)",
+}
+"""On bfloat16: Triton 3.6 to 3.9 get all of these wrong, without a word or with one that says something else."""
+
+SHORTENED = {"add": "arithmetic", "sum": "a reduction", "dot": "dot", "fma": "fma", "atomic": "an atomic operation"}
+
+Values = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+RIGHT: dict[str, tuple[str, Values]] = {
+    "move": ("x", lambda x, y, f: x),
+    "select": ("tl.where(m, x, y)", lambda x, y, f: torch.where(torch.arange(16) < 3, x, y)),
+    "magnitude": ("tl.abs(x)", lambda x, y, f: x.abs()),
+    "reshape": ("tl.reshape(tl.trans(tl.reshape(x, (4, 4))), (16,))", lambda x, y, f: x.view(4, 4).T.reshape(16)),
+    "divide": ("(x / y).to(tl.bfloat16)", lambda x, y, f: (x.float() / y.float()).bfloat16()),
+    "widen and add": ("(x.to(tl.float32) + y.to(tl.float32)).to(tl.bfloat16)", lambda x, y, f: x + y),
+    "widen and sum": (
+        "(tl.sum(x.to(tl.float32), axis=0) + 0.0 * f).to(tl.bfloat16)",
+        lambda x, y, f: x.float().sum().bfloat16().expand(16),
+    ),
+    "sum in float32": (
+        "(tl.sum(x, axis=0, dtype=tl.float32) + 0.0 * f).to(tl.bfloat16)",
+        lambda x, y, f: x.float().sum().bfloat16().expand(16),
+    ),
+    "maximum": ("(tl.max(x, axis=0) + 0.0 * f).to(tl.bfloat16)", lambda x, y, f: x.max().expand(16)),
+    "round": ("f.to(tl.bfloat16)", lambda x, y, f: f.bfloat16()),
+    "constant": ("tl.full((16,), 1.5, tl.bfloat16)", lambda x, y, f: torch.full((16,), 1.5, dtype=torch.bfloat16)),
+    "other": ("tl.load(x_ptr + o, mask=m, other=2.5)", lambda x, y, f: torch.where(torch.arange(16) < 3, x, 2.5)),
+}
+"""On bfloat16: right in every version, and not refused. All results are bfloat16."""
+
+FLOATS, HALVES, LONGS, SHORTS = torch.float32, torch.float16, torch.int64, torch.int8
+UNMASKED = {
+    "float32": ("tl.load(f_ptr + o, mask=m)", FLOATS),
+    "float16": ("tl.load(h_ptr + o, mask=m)", HALVES),
+    "bfloat16": ("tl.load(x_ptr + o, mask=m)", torch.bfloat16),
+    "int64": ("tl.load(i_ptr + o, mask=m)", LONGS),
+    "bool": ("tl.load((b_ptr + o).to(tl.pointer_type(tl.int8)), mask=m)", SHORTS),
+}
+"""Loads without `other=`: the lanes from 3 on are undefined."""
+
+KEPT: dict[str, tuple[str, torch.dtype, dict[int, int]]] = {
+    "sum": (SPREAD + "tl.sum(tl.load(f_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
+    "maximum": (SPREAD + "tl.max(tl.load(f_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
+    "minimum": (SPREAD + "tl.min(tl.load(f_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
+    "maximum of halves": (SPREAD + "tl.max(tl.load(h_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
+    "maximum of bfloat16": (SPREAD + "tl.max(tl.load(x_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
+    "dot of halves": (
+        "tl.reshape(tl.dot(tl.reshape(tl.load(h_ptr + o, mask=o < 0), (4, 4)), tl.reshape(h, (4, 4))), (16,))",
+        FLOATS,
+        UNDEFINED,
+    ),
+    "sum past the end": (SPREAD + "tl.sum(p, axis=0)", FLOATS, POISON),
+    "maximum past the end": (SPREAD + "tl.max(p, axis=0)", FLOATS, POISON),
+    "exponential": (SPREAD + "tl.sum(tl.exp(p), axis=0)", FLOATS, POISON),
+    "sine": (SPREAD + "tl.sum(tl.sin(p), axis=0)", FLOATS, POISON),
+}
+"""All 16 lanes must bear the mark of the harness."""
+
+OTHERS: dict[str, tuple[str, torch.dtype]] = {
+    "single lane": (SPREAD + "tl.load(f_ptr, mask=tl.program_id(0) > 0, other=0.0)", FLOATS),
+    "narrowed": ("p.to(tl.float16)", HALVES),
+    "narrowed to bfloat16": ("p.to(tl.bfloat16)", torch.bfloat16),
+    "elementwise maximum": ("tl.maximum(p, 0.0)", FLOATS),
+    "a NaN of its own": (SPREAD + "tl.max(q, axis=0)", FLOATS),
+    "index of maximum": ("tl.zeros((16,), tl.int32) + tl.argmax(tl.load(f_ptr + o, mask=m), axis=0)", torch.int32),
+}
+BLOCK_POINTER = "tl.load(tl.make_block_ptr(f_ptr, (3,), (1,), (0,), (16,), (0,)), boundary_check=(0,){padding})"
+BLOCK_POINTERS = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
+if BLOCK_POINTERS:
+    OTHERS["block pointer"] = (BLOCK_POINTER.format(padding=""), FLOATS)
+    OTHERS["block pointer padded with NaN"] = (BLOCK_POINTER.format(padding=", padding_option='nan'"), FLOATS)
+
+
+def expressions() -> dict[str, tuple[str, torch.dtype]]:
+    made = {f"refused {name}": (text, FLOATS if SPREAD in text else torch.bfloat16) for name, text in REFUSED.items()}
+    made |= {f"right {name}": (text, torch.bfloat16) for name, (text, _) in RIGHT.items()}
+    made |= {f"unmasked {name}": row for name, row in UNMASKED.items()}
+    made |= {f"kept {name}": (text, dtype) for name, (text, dtype, _) in KEPT.items()}
+    return made | OTHERS
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run every expression, all in one child; return the bits of 16 lanes, or the exception's text, of each."""
+    rows = {f"kernel_{number}": (name, *row) for number, (name, row) in enumerate(expressions().items())}
+    kernels = "".join(TEMPLATE.format(name=name, expression=text) for name, (_, text, _) in rows.items())
+    table = ", ".join(f"{title!r}: ({name}, {dtype})" for name, (title, _, dtype) in rows.items())
+    script = tmp_path_factory.mktemp("interpreted") / "script.py"
+    script.write_text(f"{HEAD}{kernels}\nKERNELS = {{{table}}}\n{TAIL.format(poison=POISON[4])}", "utf-8")
+    environment = {**interpreting_environment(), "PYTHONPATH": PYTHON_PATH}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def drawn() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the `x`, `y` and `f` of the kernels."""
+    generator = torch.Generator().manual_seed(1)
+    f, y = torch.randn(16, generator=generator), torch.randn(16, generator=generator)
+    return f.bfloat16(), y.bfloat16(), f
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_interpreter_computes_on_bit_patterns_is_refused(found: dict[str, Any], name: str) -> None:
+    said = found[f"refused {name}"]
+    assert isinstance(said, str), f"{name} gave {said}"
+    assert said.startswith("UnsupportedDtype: Unsupported dtype bfloat16 in ")
+    assert SHORTENED.get(name, "") in said
+    verdict = diagnose(Fault("exception", said, "UnsupportedDtype"), "bf16")
+    assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_on_bfloat16_passes(found: dict[str, Any], name: str) -> None:
+    x, y, f = drawn()
+    want = RIGHT[name][1](x, y, f).to(torch.bfloat16).contiguous()
+    assert found[f"right {name}"] == want.view(torch.int16).tolist()
+
+
+@pytest.mark.parametrize("name", UNMASKED)
+def test_masked_lanes_of_a_load_without_other_are_undefined(found: dict[str, Any], name: str) -> None:
+    size = UNMASKED[name][1].itemsize
+    lanes = found[f"unmasked {name}"]
+    assert lanes[3:] == [UNDEFINED[size]] * 13
+    assert UNDEFINED[size] not in lanes[:3]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_mark_of_what_may_not_be_read_is_not_lost(found: dict[str, Any], name: str) -> None:
+    _, dtype, mark = KEPT[name]
+    assert found[f"kept {name}"] == [mark[dtype.itemsize]] * 16
+
+
+def test_a_single_lane_that_says_0_is_0(found: dict[str, Any]) -> None:
+    assert found["single lane"] == [0] * 16
+
+
+@pytest.mark.parametrize("name", ["narrowed", "narrowed to bfloat16"])
+def test_a_mark_is_narrowed_to_the_mark_of_two_bytes(found: dict[str, Any], name: str) -> None:
+    lanes = found[name]
+    assert lanes[3] == POISON[2]
+    assert not {POISON[2], UNDEFINED[2], BLANK[2]} & {lane for at, lane in enumerate(lanes) if at != 3}
+
+
+def test_an_elementwise_maximum_keeps_a_mark_where_it_stands(found: dict[str, Any]) -> None:
+    _, _, f = drawn()
+    want = f.clamp(min=0.0).view(torch.int32).tolist()
+    want[3] = POISON[4]
+    assert found["elementwise maximum"] == want
+
+
+def test_a_maximum_passes_over_a_nan_of_the_kernels_own_as_before(found: dict[str, Any]) -> None:
+    _, _, f = drawn()
+    f[3] = -math.inf
+    assert found["a NaN of its own"] == f.max().expand(16).contiguous().view(torch.int32).tolist()
+
+
+def test_the_place_of_an_undefined_maximum_is_undefined(found: dict[str, Any]) -> None:
+    assert found["index of maximum"] == [UNDEFINED[4]] * 16
+
+
+@pytest.mark.skipif(not BLOCK_POINTERS, reason="Triton 3.9 has no block pointers")
+def test_a_block_pointer_keeps_its_padding_option(found: dict[str, Any]) -> None:
+    _, _, f = drawn()
+    inside = f[:3].view(torch.int32).tolist()
+    assert found["block pointer"] == inside + [0] * 13
+    padded = torch.tensor(found["block pointer padded with NaN"], dtype=torch.int32)
+    assert padded[:3].tolist() == inside
+    assert bool(padded.view(torch.float32)[3:].isnan().all())
+    assert UNDEFINED[4] not in padded.tolist()
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
+def test_float32_is_rounded_to_bfloat16_as_torch_does(patterns: list[int]) -> None:
+    values = np.array(patterns, np.uint32).view(np.float32)
+    got, want = nearest_bfloat16(values), torch.from_numpy(values.copy()).bfloat16()
+    number = ~np.isnan(values)
+    assert np.array_equal(got[number], want.view(torch.int16).numpy().view(np.uint16)[number])
+    assert bool(torch.from_numpy(got[~number].view(np.int16)).view(torch.bfloat16).isnan().all())
+
+
+def test_a_kernel_file_that_adds_bfloat16_is_not_applicable_to_the_interpreter(tmp_path: Path) -> None:
+    text = changed(
+        DOUBLE, ('Variant("f32", "block64")', 'Variant("f32", "block64", dtype=torch.bfloat16)'), ("2.0 * x", "x + x")
+    )
+    path = written(tmp_path, "double", text)
+    with bench(tmp_path / "child.log").child as child:
+        request = {"kernel": str(path), "do": "try", "variant": "f32/block64", "case": "ragged", "seeds": [1]}
+        fault = child.ask(request, 120.0)
+    assert isinstance(fault, Fault)
+    verdict = diagnose(fault, "f32")
+    assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
+    assert "kernels/double.py:" in verdict.reason
+    assert "bit patterns" in verdict.reason
