@@ -1,18 +1,18 @@
 """What the stage `compile` found, and what `gpu` says of the binaries it ran, as rows of the report's tables. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assay.evidence import Evidence, Records, Reference, Told
 from assay.formats import ABSENT, distinct
 from assay.outcomes import Mark
-from assay.record import Binary, Build, Count, Digest
+from assay.record import Binary, Build, Count, Declaration, Digest
 
 
 @dataclass(frozen=True)
 class BinaryRow:
-    """One compiled function of one variant for one target, or a build that made none."""
+    """One compiled function of one variant for one target, or a build that made none. `place`: the build's."""
 
     variant: str
     target: str
@@ -26,6 +26,7 @@ class BinaryRow:
     cubin: Digest | None
     compiled: Told
     fits: Told
+    place: int
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class ExecutionRow:
-    """Which binaries one variant launched on the device, and whether they are those compiled without it."""
+    """The binaries that one variant launched, for which cases, and whether they are those compiled without a device."""
 
     variant: str
-    case: str
+    cases: list[str]
     predicted: str
     cubins: list[Digest]
     source: Reference
@@ -50,9 +51,10 @@ class ExecutionRow:
 
 @dataclass(frozen=True)
 class Compilation:
-    """One kernel's section. `obstacle` says why nothing was compiled; `executed` counts `executions` by prediction."""
+    """One kernel's section. `obstacle` says why nothing was compiled; `executed` counts launches by prediction."""
 
     kernel: str
+    source: Reference
     obstacle: Told | None
     case: str
     findings: list[FindingRow]
@@ -65,17 +67,24 @@ def _counts(counts: Mapping[str, Count]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count) or "none of interest"
 
 
-def _binary_row(build: Build, binary: Binary | None, compiled: Told, fits: Told) -> BinaryRow:
+def _stack(binary: Binary, budget: Count | None) -> str:
+    return str(binary.stack_bytes) if budget is None else f"{binary.stack_bytes} of {budget}"
+
+
+def _binary_row(
+    build: Build, binary: Binary | None, told: tuple[Told, Told], place: int, budget: Count | None
+) -> BinaryRow:
+    compiled, fits = told
     if binary is None:
         function, registers, stack, local, shared, ptx, sass = [ABSENT] * 7
         row = build.variant, build.target, function, registers, stack, local, shared, ptx, sass
-        return BinaryRow(*row, None, compiled, fits)
+        return BinaryRow(*row, None, compiled, fits, place)
     return BinaryRow(
         variant=build.variant,
         target=build.target,
         function=binary.function,
         registers=str(binary.registers),
-        stack=str(binary.stack_bytes),
+        stack=_stack(binary, budget),
         local=f"{binary.local_store_instructions} / {binary.local_load_instructions}",
         shared=f"{binary.shared_bytes} of {binary.shared_limit_bytes}",
         ptx=_counts(binary.instructions.ptx),
@@ -83,15 +92,19 @@ def _binary_row(build: Build, binary: Binary | None, compiled: Told, fits: Told)
         cubin=binary.cubin_sha256,
         compiled=compiled,
         fits=fits,
+        place=place,
     )
 
 
 def _build_rows(evidence: Evidence) -> list[BinaryRow]:
     rows = []
+    declaration: Declaration | None = evidence.artifact.result.declaration
+    budgets = {} if declaration is None else {v.id: v.stack_budget_bytes for v in declaration.variants}
     for place, build in enumerate(evidence.artifact.result.builds):
         pointer = f"/result/builds/{place}"
         told = evidence.tell(build.compiled, pointer), evidence.tell(build.fits, pointer)
-        rows += [_binary_row(build, binary, *told) for binary in build.binaries or [None]]
+        budget = budgets.get(build.variant)
+        rows += [_binary_row(build, binary, told, place, budget) for binary in build.binaries or [None]]
     return rows
 
 
@@ -107,18 +120,22 @@ def _finding_rows(evidence: Evidence) -> list[FindingRow]:
 
 
 def _execution_rows(evidence: Evidence | None) -> list[ExecutionRow]:
-    executions = [] if evidence is None else evidence.artifact.result.executions
-    return [
-        ExecutionRow(
-            execution.variant,
-            execution.case,
-            execution.predicted,
-            execution.cubin_sha256,
-            evidence.at(f"/result/executions/{place}"),
-        )
-        for place, execution in enumerate(executions)
-        if evidence is not None
-    ]
+    """Join the cases for which a variant launched the same binaries, with the same prediction."""
+    rows: dict[tuple[object, ...], ExecutionRow] = {}
+    for place, one in enumerate([] if evidence is None else evidence.artifact.result.executions):
+        assert evidence is not None
+        key = one.variant, one.predicted, *one.cubin_sha256
+        source = evidence.at(f"/result/executions/{place}")
+        row = rows.setdefault(key, ExecutionRow(one.variant, [], one.predicted, one.cubin_sha256, source))
+        row.cases.append(one.case)
+    return list(rows.values())
+
+
+def _executed(rows: Iterable[ExecutionRow]) -> str:
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row.predicted] += len(row.cases)
+    return ", ".join(f"{count} {predicted}" for predicted, count in sorted(counts.items()))
 
 
 def build_compilation(kernel: str, records: Records) -> Compilation:
@@ -128,13 +145,13 @@ def build_compilation(kernel: str, records: Records) -> Compilation:
     rows = _build_rows(evidence)
     loaded = evidence.tell(result.loading, "/result/loading")
     executions = _execution_rows(records.get("gpu"))
-    counts = Counter(execution.predicted for execution in executions)
     return Compilation(
         kernel=kernel,
+        source=evidence.at("/result/builds"),
         obstacle=None if result.loading.outcome == "passed" else loaded,
         case=", ".join(sorted({build.case for build in result.builds})),
         findings=_finding_rows(evidence),
         rows=rows,
-        executed=", ".join(f"{count} {predicted}" for predicted, count in sorted(counts.items())),
+        executed=_executed(executions),
         executions=executions,
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TextIO, TypeVar
 
 from assay.artifact import convert, parse
 from assay.errors import RecordError
@@ -216,6 +216,8 @@ class Child:
             reply = parse(line, "the child's answer")
             if "answer" in reply:
                 return dict(reply["answer"])
+            if "ended" in reply:
+                return Fault("crash", f"the process {one_line(reply['ended'], 80)}{self._last_printed()}")
             kind, reason = str(reply["kind"]), str(reply["reason"])
         except (RecordError, ValueError, KeyError, TypeError):
             self.stop()
@@ -227,17 +229,20 @@ class Child:
     def _crashed(self) -> Fault:
         assert self._process is not None
         try:
-            code = self._process.wait(timeout=ENDING_S)
-            how = f"ended with exit code {code}"
-            if code < 0:
-                how = f"was killed by {signal.Signals(-code).name}"
+            how = ending(self._process.wait(timeout=ENDING_S))
         except subprocess.TimeoutExpired:
             how = "closed its answer pipe"
         self.stop()
         return Fault("crash", f"the process {how}{self._last_printed()}")
 
 
-def _die_with_parent() -> None:
+def ending(code: int) -> str:
+    """Say how a process ended, by its exit code: negative for a signal."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def die_with_parent() -> None:
+    """End this process when its parent ends, or has ended already."""
     # Else a hanging kernel would outlive a run that was killed.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if str(os.getppid()) != os.environ.get(PARENT_VARIABLE):
@@ -255,18 +260,33 @@ def _describe(error: BaseException) -> Answer:
     return {"kind": type(root).__name__, "reason": one_line(f"{place}{type(root).__name__}: {root}")}
 
 
+def open_reply() -> TextIO:
+    """Return the pipe that answers go into. Called in the child."""
+    return os.fdopen(int(os.environ[REPLY_VARIABLE]), "w", encoding="utf-8")
+
+
+def answered(handler: Handler, request: Answer) -> Answer:
+    """Return the message that answers a request, or says what the handler raised."""
+    try:
+        return {"answer": handler(request)}
+    except (Exception, SystemExit) as error:
+        return _describe(error)
+
+
+def send(reply: TextIO, message: Answer) -> None:
+    """Send a message to the parent, after all that was printed before it."""
+    sys.stdout.flush()
+    reply.write(json.dumps(message) + "\n")
+    reply.flush()
+
+
 def serve(handler: Handler, last_after_error: bool = False) -> None:
     """Answer requests from standard input until it closes. Called in the child.
 
     `last_after_error`: a child that raised is replaced, because on a GPU one error can spoil the whole context.
     """
-    _die_with_parent()
-    reply = os.fdopen(int(os.environ[REPLY_VARIABLE]), "w", encoding="utf-8")
+    die_with_parent()
+    reply = open_reply()
     for line in sys.stdin:
-        try:
-            message: Answer = {"answer": handler(json.loads(line))}
-        except (Exception, SystemExit) as error:
-            message = {**_describe(error), "last": last_after_error}
-        sys.stdout.flush()
-        reply.write(json.dumps(message) + "\n")
-        reply.flush()
+        message = answered(handler, json.loads(line))
+        send(reply, message if "answer" in message else {**message, "last": last_after_error})

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from assay.accuracy import rank
 from assay.artifact import canonical
 from assay.differences import ClaimChange, Differences, ErrorChange, FieldChange, Side, find_differences
 from assay.errors import UsageError
 from assay.formats import listing, milliseconds, scientific
 from assay.opening import Opened, UnreadableError, UnsoundError
+from assay.outputs import rank
 from assay.privacy import one_line
 from assay.ratios import METHOD, Ratio, TimeChange, interval_text
 from assay.record import Unavailable

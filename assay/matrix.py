@@ -75,12 +75,19 @@ def mark(claim: Claim) -> Mark:
     return mark_of(claim.outcome, claim.cause)
 
 
+def _evidence(claim: Claim) -> str:
+    """Return a line for each record that a claim rests on, with its places in it."""
+    pointers: dict[str, list[str]] = defaultdict(list)
+    for link in claim.links:
+        pointers[link.artifact].append(link.pointer)
+    return "".join(f"\nevidence: {artifact} {', '.join(places)}" for artifact, places in pointers.items())
+
+
 def _told(claim: Claim) -> str:
     where = f" on {claim.target}" if claim.target else ""
     cause = f" ({claim.cause})" if claim.cause else ""
     old = ", stale" if claim.freshness == "stale" else ""
-    links = "".join(f"\nevidence: {link.artifact} {link.pointer}" for link in claim.links)
-    return f"{claim.tier}{where}: {mark(claim).word}{cause}{old}. {claim.reason}{links}"
+    return f"{claim.tier}{where}: {mark(claim).word}{cause}{old}. {claim.reason}{_evidence(claim)}"
 
 
 def cell(claims: Sequence[Claim]) -> Cell | None:

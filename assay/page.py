@@ -17,6 +17,7 @@ from assay.evidence import Evidence, Records
 from assay.markdown import escape, fenced
 from assay.matrix import TARGET_TIERS, Gap, Matrix, build_matrix, find_gaps, mark
 from assay.outcomes import MARKS
+from assay.planted import COMMAND, Planted, Score, build_planted, total
 from assay.privacy import printable
 from assay.record import ARTIFACTS, Claims, Digest, Environment, StageName, Unavailable
 from assay.snippets import Snippet
@@ -50,6 +51,9 @@ class Page:
     gaps: list[Gap]
     titles: dict[str, str]
     accuracy: list[Accuracy]
+    planted: list[Planted]
+    unplanted: list[str]
+    score: Score
     compilation: list[Compilation]
     times: list[Times]
     environment: Evidence | None
@@ -102,6 +106,7 @@ def main_distributions(environment: Evidence | None) -> list[tuple[str, str]]:
 def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quoted]) -> Page:
     """Arrange all records for the templates."""
     kernels = by_kernel(records)
+    planted = [build_planted(name, of) for name, of in kernels.items() if "teeth" in of]
     shared = {record.artifact.stage: record for record in records if record.artifact.kernel is None}
     started = sorted(record.artifact.run.started for record in (*records, claims))
     result: Claims = claims.artifact.result
@@ -115,6 +120,9 @@ def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quote
         gaps=find_gaps(result.claims),
         titles={name: title_of(of) for name, of in kernels.items()},
         accuracy=[build_accuracy(name, of) for name, of in kernels.items()],
+        planted=planted,
+        unplanted=[name for name, of in kernels.items() if "teeth" not in of],
+        score=total(planted),
         compilation=[build_compilation(name, of) for name, of in kernels.items() if "compile" in of],
         times=[build_times(name, of["timing"]) for name, of in kernels.items() if "timing" in of],
         environment=shared.get("environment"),
@@ -151,7 +159,7 @@ def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
     environment.filters["fenced"] = lambda text, language="": Markup(fenced(text, language))  # noqa: S704
     environment.filters["listed"] = lambda texts, between=", ": between.join(texts)
     environment.tests["unavailable"] = lambda value: isinstance(value, Unavailable)
-    environment.globals |= {"MARKS": MARKS, "TARGET_TIERS": TARGET_TIERS}
+    environment.globals |= {"MARKS": MARKS, "TARGET_TIERS": TARGET_TIERS, "TEETH_COMMAND": COMMAND}
     return environment
 
 

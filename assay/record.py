@@ -64,9 +64,10 @@ Cause = Literal[
     "policy",
     "upstream",
     "not-measured",
+    "survivors",
 ]
 
-Tier = Literal["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed"]
+Tier = Literal["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed", "teeth"]
 Overall = Literal["VERIFIED", "PARTIALLY VERIFIED", "FAILED", "NOT VERIFIED"]
 StageName = Literal[
     "environment", "interpreter", "compile", "gate", "gpu", "timing", "teeth", "claims", "report", "bundle"
@@ -513,12 +514,14 @@ class Timing(Record, frozen=True, kw_only=True):
 
 class Exposure(Record, frozen=True, kw_only=True):
     """What one tier made of a planted fault: `failed` where the tier caught it, with the cause; `passed` where it saw
-    nothing; else why the tier could not look. `place` is the variant, and the case or target, that showed it.
+    nothing; else why the tier could not look. `place` is the variant, and the case or target, that showed it; `*` where
+    no single one did. `passed` counts the checks or builds that saw nothing before.
     """
 
     tier: Literal["interpreter", "compile", "gpu"]
     place: str
     verdict: Verdict
+    passed: Count = 0
 
 
 class Mutant(Record, frozen=True, kw_only=True):
@@ -526,8 +529,9 @@ class Mutant(Record, frozen=True, kw_only=True):
 
     `line` (from 1) and `source` are of the kernel file as it is; `replacement` is what stands there instead, and
     `sha256` the digest of the changed file. `equivalent`: it compiles to the same code on every configured target, so
-    there is no fault to catch. `invalid`: it cannot run at all, so nothing had to look at a result. `baseline` is what
-    the first case and the first bound, on unguarded tensors, make of it: the reference script's way.
+    there is no fault to catch; `differs` names the first build that is other code, where one was found. `invalid`: it
+    cannot run at all, so nothing had to look at a result. `baseline` is what the first case and the reference's bound,
+    on unguarded tensors, make of it: the reference script's way.
     """
 
     operator: str
@@ -538,6 +542,7 @@ class Mutant(Record, frozen=True, kw_only=True):
     outcome: Literal["caught", "survived", "equivalent", "invalid"]
     exposures: list[Exposure]
     baseline: Verdict
+    differs: str | None = None
 
 
 class Teeth(Record, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The compilation section has every build, joins what is said of several targets, and compares with what ran."""
 
 import pytest
-from records import MATMUL, PASSED, TARGETS, compilation, device, evidence, evidence_of, replaced
+from records import MATMUL, PASSED, TARGETS, compilation, device, evidence, evidence_of, gpu, replaced
 
 from assay.binaries import Compilation, build_compilation
 from assay.evidence import Records
@@ -60,8 +60,32 @@ def test_a_finding_that_failed_does_not_hide_among_those_that_hold() -> None:
 def test_executed_binaries_are_counted_by_what_was_predicted() -> None:
     records: Records = {record.artifact.stage: record for record in evidence_of(MATMUL, device())}
     found = build_compilation("matmul", records)
-    assert found.executed == f"{len(found.executions)} identical"
-    assert [row.source.pointer for row in found.executions][-1] == f"/result/executions/{len(found.executions) - 1}"
+    assert found.executed == f"{len(MATMUL.variants) * len(MATMUL.cases)} identical"
+    # A variant launched the same binary for every case.
+    assert [(row.variant, row.cases) for row in found.executions] == [
+        (v.id, list(MATMUL.cases)) for v in MATMUL.variants
+    ]
+    assert found.executions[1].source.pointer == f"/result/executions/{len(MATMUL.cases)}"
+
+
+def test_binaries_that_were_predicted_otherwise_do_not_share_a_row() -> None:
+    found = gpu(MATMUL, device())
+    other = replaced(found.executions[1], predicted="different")
+    record = evidence("gpu", replaced(found, executions=[found.executions[0], other]), "matmul")
+    made = build_compilation("matmul", {"compile": evidence("compile", compilation(MATMUL, TARGETS)), "gpu": record})
+    assert [(row.cases, row.predicted) for row in made.executions] == [
+        ([MATMUL.cases[0]], "identical"),
+        ([MATMUL.cases[1]], "different"),
+    ]
+    assert made.executed == "1 different, 1 identical"
+
+
+def test_the_stack_is_shown_with_the_budget_that_a_variant_declares() -> None:
+    result = compilation(MATMUL, ["sm_80"])
+    assert section_of(result).rows[0].stack == "0 of 16"
+    unlimited = [replaced(variant, stack_budget_bytes=None) for variant in result.declaration.variants]  # type: ignore[union-attr]
+    declaration = replaced(result.declaration, variants=unlimited)
+    assert section_of(replaced(result, declaration=declaration)).rows[0].stack == "0"
 
 
 @pytest.mark.parametrize(("loading", "obstacle"), [(PASSED, None), (BROKEN, BROKEN.reason)])

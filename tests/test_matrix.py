@@ -72,6 +72,18 @@ def test_a_cell_names_its_evidence_and_its_age() -> None:
     )
 
 
+def test_a_record_that_a_claim_rests_on_twice_is_named_once() -> None:
+    links = [
+        Link(artifact=f"results/matmul/{stage}.json", sha256="0" * 64, pointer=pointer)
+        for stage, pointer in (("gpu", "/result/checks/3"), ("gpu", "/result/checks"), ("compile", "/result/builds/0"))
+    ]
+    (cell,) = cells(build_matrix([claim(links=links)]))
+    assert cell.title.split("\n")[1:] == [
+        "evidence: results/matmul/gpu.json /result/checks/3, /result/checks",
+        "evidence: results/matmul/compile.json /result/builds/0",
+    ]
+
+
 def test_targets_stand_in_the_order_of_their_numbers() -> None:
     given_claims = [claim(target=target) for target in ("sm_100", "sm_90", "gfx942", "sm_120", "sm_75")]
     assert build_matrix(given_claims).targets == ["gfx942", "sm_75", "sm_90", "sm_100", "sm_120"]

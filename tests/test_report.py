@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -27,9 +28,11 @@ from records import (
     environment,
     evidence,
     evidence_of,
+    exposure,
     gate,
     replaced,
     status,
+    teeth,
 )
 
 from assay import report
@@ -40,7 +43,7 @@ from assay.markdown import escape
 from assay.matrix import TARGET_TIERS, mark
 from assay.outcomes import MARKS
 from assay.page import Page, build_page, render
-from assay.record import Cause, Claim, Claims, Outcome, StageName, Unavailable, Verdict
+from assay.record import Cause, Claim, Claims, Outcome, StageName, Teeth, Unavailable, Verdict
 
 ROOT = Path(__file__).parents[1]
 VOID = {"meta", "br", "hr", "img", "input", "link", "base"}
@@ -99,10 +102,20 @@ def pages_of(subjects: Sequence[Subject], claims: Sequence[Claim], name: str = "
     found = device(name)
     records: list[Evidence] = [evidence("environment", environment(found)), evidence("gate", gate(found))]
     records += [record for subject in subjects for record in evidence_of(subject, found)]
+    records += [evidence("teeth", planted(subject.name), subject.name) for subject in subjects]
     numbered = [replaced_number(record, number) for number, record in enumerate(records, start=1)]
     result = Claims(status=status(claims), claims=list(claims), source=SOURCE)
     page = build_page(numbered, evidence("claims", result, None, len(records) + 1), [])
     return render(page)
+
+
+def planted(text: str) -> Teeth:
+    """Return planted faults of every fate, with a text wherever a record can have one."""
+    found = teeth(device(text))
+    told = Verdict(outcome="failed", cause="wrong-value", reason=text)
+    shown = [replaced(exposure("gpu", None), place=text, verdict=told)]
+    changes = {"operator": text, "source": text, "replacement": text, "exposures": shown}
+    return replaced(found, mutants=[replaced(one, **changes) for one in found.mutants])  # type: ignore[no-any-return]
 
 
 def replaced_number(record: Evidence, number: int) -> Evidence:
@@ -127,9 +140,9 @@ def table_rows(markdown: str) -> list[list[str]]:
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tree]:
     """Lay out records in a fresh folder and go there."""
 
-    def lay_out(subjects: Sequence[Subject] = (MATMUL, SOFTMAX), found: Any = None) -> Tree:
+    def lay_out(subjects: Sequence[Subject] = (MATMUL, SOFTMAX), found: Any = None, teeth: bool = False) -> Tree:
         monkeypatch.chdir(tmp_path)
-        return Tree(tmp_path, subjects, found).lay_out()
+        return Tree(tmp_path, subjects, found, teeth=teeth).lay_out()
 
     return lay_out
 
@@ -159,6 +172,60 @@ def test_the_pages_have_the_status_the_figures_and_where_they_come_from(made: Ca
             assert sha256_file(Path(path)) in text
         assert ("0.4040" in text) == (found is not None)
         assert ("no NVIDIA driver: libcuda.so.1 cannot be loaded" in text) == (found is None)
+
+
+def test_the_share_of_every_bound_and_what_a_second_launch_gave_are_shown(made: Callable[..., Tree]) -> None:
+    made((MATMUL,), device())
+    assert report.main([]) == 0
+    html, markdown = written()
+    for page in (Reader(html).text, markdown.decode()):
+        assert "reduction 0.0136 %, componentwise 0.0136 %" in page
+        assert "8 of 8 checks gave the same bits on a second launch" in page
+        assert "rounded to nearest, ties away to 10 fraction bits" in page
+        assert "2, 2, 4" in page
+
+
+def test_a_case_that_is_exempt_says_why(made: Callable[..., Tree]) -> None:
+    exempt = replace(
+        MATMUL, exemptions={MATMUL.cases[1]: {"tf32": "its pieces are too small"}}, once=(MATMUL.cases[1],)
+    )
+    made((exempt,), device())
+    assert report.main([]) == 0
+    html, markdown = written()
+    for page in (Reader(html).text, markdown.decode()):
+        assert "tf32: its pieces are too small" in page
+        assert "one configuration" in page
+
+
+def test_without_planted_faults_the_pages_say_how_to_plant_them(made: Callable[..., Tree]) -> None:
+    made((MATMUL, SOFTMAX))
+    assert report.main([]) == 0
+    for page in (Reader(written()[0]).text, written()[1].decode()):
+        assert "No faults were planted in matmul, softmax; snakemake --cores 1 teeth does it." in page
+
+
+def test_planted_faults_are_scored_beside_the_reference_and_survivors_named(made: Callable[..., Tree]) -> None:
+    made((MATMUL, SOFTMAX), teeth=True)
+    assert report.main([]) == 0
+    html, markdown = written()
+    assert "No faults were planted" not in Reader(html).text
+    for page in (Reader(html).text, markdown.decode()):
+        assert "tolerance catch 2 of 12 of these faults; this pipeline catches 10 of 12." in page
+        assert "tolerance catch 1 of 6 of these faults; this pipeline catches 5 of 6." in page
+        assert "x = load(x_ptr, int64-to-int32=2)" in page
+        assert "sentinel broken" in page
+
+
+def test_a_check_more_takes_little_room() -> None:
+    sizes = []
+    for cases in (10, 20):
+        subject = replace(MATMUL, cases=[f"ragged-{n}x131x77" for n in range(cases)])
+        html, markdown = pages_of((subject,), [claim()])
+        sizes.append((len(html), len(markdown)))
+    # Ten cases of four variants at two tiers.
+    (small_html, small_markdown), (large_html, large_markdown) = sizes
+    assert (large_html - small_html) / 80 < 700
+    assert (large_markdown - small_markdown) / 80 < 200
 
 
 def test_kernel_source_is_quoted_with_its_digest(made: Callable[..., Tree]) -> None:
@@ -278,7 +345,7 @@ def test_an_outcome_is_told_by_symbol_style_and_words() -> None:
     html, _ = pages_of((), given_claims)
     for place, c in enumerate(given_claims):
         shown = mark(c)
-        cell = f'class="cell {shown.style}[^"]*" title="[^"]*{shown.word}[^"]*reason {place}[^"]*">'
+        cell = f'<td class="{shown.style}[^"]*" title="[^"]*{shown.word}[^"]*reason {place}[^"]*">'
         assert re.search(f'{cell}<span aria-hidden="true">{re.escape(shown.symbol)}</span>', html.decode())
     assert {c.style for c in map(mark, given_claims)} == {m.style for m in MARKS} - {"conflict"}
 
@@ -309,7 +376,18 @@ def test_hostile_names_and_reasons_stay_text(text: str) -> None:
 
 
 def replaced_subject(text: str) -> Subject:
-    return Subject(text, text, (text,), (text,), (text, f"{text} 2"), text, {text: text})
+    return Subject(
+        text,
+        text,
+        (text,),
+        (text,),
+        (text, f"{text} 2"),
+        text,
+        {text: text},
+        {text: text},
+        {f"{text} 2": {text: text}},
+        dot=True,
+    )
 
 
 def outside_fences(markdown: str) -> str:
@@ -354,7 +432,7 @@ def assert_self_contained(page: Reader, html: bytes) -> None:
 
 @pytest.mark.parametrize("found", [None, device()], ids=["no GPU", "H200"])
 def test_the_page_is_one_file_that_loads_nothing(made: Callable[..., Tree], found: Any) -> None:
-    made(found=found)
+    made(found=found, teeth=True)
     report.main([])
     html, markdown = written()
     page = Reader(html)
@@ -366,7 +444,7 @@ def test_the_page_is_one_file_that_loads_nothing(made: Callable[..., Tree], foun
 
 
 def test_the_page_can_be_read_aloud_and_without_a_pointer(made: Callable[..., Tree]) -> None:
-    made(found=device())
+    made(found=device(), teeth=True)
     report.main([])
     page = Reader(written()[0])
     tables = page.tags.count("table")

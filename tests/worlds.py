@@ -12,6 +12,7 @@ from assay.artifact import canonical, sha256_bytes
 from assay.overall import Setting
 from assay.record import (
     Build,
+    Canary,
     Cause,
     Check,
     Compile,
@@ -131,11 +132,22 @@ def checks(draw: Any, declared: Declaration, *outcomes: str) -> list[Check]:
             case=case,
             seeds=[1],
             verdict=draw(verdicts(*outcomes)),
-            comparisons=draw(st.lists(st.builds(records.comparison, nonfinite_errors), max_size=1)),
+            comparisons=draw(st.lists(st.builds(records.comparison, nonfinite_errors), max_size=2)),
+            repeat=draw(st.sampled_from([records.ONCE, records.SAME_BITS])),
         )
         for v in declared.variants
         for case in CASES
         if draw(st.integers(0, 9))
+    ]
+
+
+@st.composite
+def canaries(draw: Any, declared: Declaration) -> list[Canary]:
+    made = records.canaries(records.MATMUL, on_device=True)[:2]
+    return [
+        replaced(one, variant=v.id, verdict=draw(verdicts("passed", "passed", "passed", "failed", "inapplicable")))
+        for v in declared.variants
+        for one in made
     ]
 
 
@@ -154,6 +166,7 @@ def interpreters(draw: Any, declared: Declaration) -> Interpreter:
         loading=loading,
         declaration=declaration,
         checks=found,
+        canaries=[],
         contrasts=[],
         precision_honoured=Unavailable(reason="no"),
     )
@@ -201,6 +214,7 @@ def gpus(draw: Any, declared: Declaration, gate: Gate, device: Device | None) ->
         device=used,
         declaration=declared,
         checks=found,
+        canaries=draw(canaries(declared)),
         contrasts=[
             replaced(c, verdict=draw(verdicts("passed", "failed", "inapplicable"))) for c in contrasts(declared)
         ],
