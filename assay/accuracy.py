@@ -54,8 +54,8 @@ class ContrastRow:
 @dataclass(frozen=True)
 class Accuracy:
     """One kernel's section. `obstacles` says why a tier has no check, and `honoured` whether the interpreter computed
-    in the precision that each variant asked for. `cited`: the bounds, with their places, that a summary of each case
-    and precision names.
+    in the precision that each variant asked for. `rules`: the bounds by name, each with where it comes from. `cited`:
+    the bounds in numbers, with their places, that a summary of each case and precision names.
     """
 
     kernel: str
@@ -66,6 +66,7 @@ class Accuracy:
     canaries: list[CanaryRow]
     chart: DotChart | None
     tables: list[OutputTable]
+    rules: dict[str, str]
     bounds: list[str]
     cited: list[tuple[int, str]]
     contrasts: list[ContrastRow]
@@ -129,6 +130,12 @@ def _honoured(evidence: Evidence) -> list[tuple[str, Reference]]:
     return [(shown(evidence.artifact.result.precision_honoured), evidence.at("/result/precision_honoured"))]
 
 
+def _rules(tiers: Sequence[Evidence]) -> dict[str, str]:
+    """Return the bounds that the kernel declares, by whichever record could load it."""
+    declared = [evidence.artifact.result.declaration for evidence in tiers]
+    return next((found.rules for found in declared if found is not None), {})
+
+
 def _cited(tables: Sequence[OutputTable]) -> set[int]:
     shares = [row.shares for table in tables for row in table.batches]
     shares += [row.shares for table in tables for row in table.decisive]
@@ -151,6 +158,7 @@ def build_accuracy(kernel: str, records: Records) -> Accuracy:
         canaries=[row for evidence in tiers for row in canary_rows(evidence)],
         chart=dot_chart(_points(everything)),
         tables=tables,
+        rules=_rules(tiers),
         bounds=bounds,
         cited=[(place, bounds[place - 1]) for place in sorted(_cited(tables))],
         contrasts=[row for evidence in tiers for row in _contrasts(evidence)],

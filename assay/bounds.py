@@ -47,6 +47,11 @@ class Bound:
         """The rule's name in records and reports."""
         return type(self).__name__
 
+    @property
+    def source(self) -> str:
+        """Where the rule comes from, for who wants to derive it again."""
+        return "the kernel file"
+
     def covers(self, output: str) -> bool:
         """Return whether this bound is for an output."""
         return not self.outputs or output in self.outputs
@@ -88,6 +93,11 @@ class ReductionBound(Bound):
     def name(self) -> str:
         """The rule's name."""
         return "reduction"
+
+    @property
+    def source(self) -> str:
+        """Where the rule comes from."""
+        return "Higham & Mary, SIAM J. Sci. Comput. 41(5), 2019, doi:10.1137/18M1226312"
 
     def rtol(self, problem: Problem) -> float:
         """Return the relative tolerance for a variant at a size."""
@@ -174,6 +184,12 @@ class ComponentwiseBound(Bound):
         """The rule's name."""
         return "componentwise"
 
+    @property
+    def source(self) -> str:
+        """Where the rule comes from."""
+        sums = "Ipsen & Zhou, SIAM J. Matrix Anal. Appl. 41(4), 2020, arXiv:1906.10465"
+        return f"{sums}; tensor cores: Fasi, Higham, Mikaitis & Pranesh, PeerJ Comput. Sci. 7:e330, 2021"
+
     def _arithmetic(self, problem: Problem) -> Arithmetic:
         return self.arithmetic.get(problem.variant.precision, FLOAT32)
 
@@ -220,6 +236,11 @@ class UlpBound(Bound):
         """The rule's name."""
         return "ulp"
 
+    @property
+    def source(self) -> str:
+        """Where the rule comes from."""
+        return "units in the last place: IEEE 754 and, for the device's approximations, the PTX ISA"
+
     def limit(self, problem: Problem, output: str) -> torch.Tensor:
         """Return u ulp(want) + floor."""
         want = problem.want[output]
@@ -236,4 +257,5 @@ class UlpBound(Bound):
         finite = ulps[ulps.isfinite()]
         least, most = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
         said = f"u = {least:.3g}" if least == most else f"u from {least:.3g} to {most:.3g}"
-        return f"|got - want| <= u ulp(want) + {self.floor:.3g}, ulp at {self.fraction_bits} fraction bits; {said}: {self.why}"
+        rule = f"|got - want| <= u ulp(want) + {self.floor:.3g}, ulp at {self.fraction_bits} fraction bits"
+        return f"{rule}; {said}: {self.why}"

@@ -13,20 +13,49 @@ from typing import Any, Literal
 
 import torch
 
-from assay.bounds import FLOAT32 as FLOAT32
-from assay.bounds import TENSOR_CORES as TENSOR_CORES
-from assay.bounds import Arithmetic as Arithmetic
-from assay.bounds import Bound as Bound
-from assay.bounds import ComponentwiseBound as ComponentwiseBound
-from assay.bounds import Problem as Problem
-from assay.bounds import ReductionBound as ReductionBound
-from assay.bounds import Size as Size
-from assay.bounds import Tensors as Tensors
-from assay.bounds import UlpBound as UlpBound
+from assay.bounds import (
+    FLOAT32,
+    TENSOR_CORES,
+    Arithmetic,
+    Bound,
+    ComponentwiseBound,
+    Problem,
+    ReductionBound,
+    Size,
+    Tensors,
+    UlpBound,
+)
 from assay.errors import AssayError
 from assay.patterns import Pattern
 from assay.record import Declaration, DeclaredVariant
 from assay.targets import capability_text
+
+# All that a kernel file needs comes from here.
+__all__ = [
+    "FLOAT32",
+    "TENSOR_CORES",
+    "Arithmetic",
+    "Bound",
+    "Case",
+    "ComponentwiseBound",
+    "Contrast",
+    "Dot",
+    "Kernel",
+    "KernelError",
+    "Layout",
+    "Output",
+    "Peer",
+    "Problem",
+    "ReductionBound",
+    "Size",
+    "Tensors",
+    "UlpBound",
+    "Variant",
+    "Work",
+    "cast",
+    "load",
+    "widen",
+]
 
 Layout = Literal["contiguous", "padded", "transposed", "sliced", "distant", "distant-columns"]
 CaseTier = Literal["interpreter", "gpu"]
@@ -76,10 +105,11 @@ class Case:
     `size` is handed to `inputs`. `layouts` says how the harness places a tensor (by its name, input or output) in
     memory: `padded` leaves a gap after each row, `transposed` makes the first axis the fast one, `sliced` starts one
     element into the allocation, so that the pointer is not 16-byte aligned, `distant` lays rows, and `distant-columns`
-    columns, so far apart that offsets pass 2^31 elements. `tiers`: where the case runs; what is too slow for the interpreter is left to the GPU.
-    `values`: a pattern for an input, by its name, imposed on what `inputs` made (see `assay.patterns`); what must then
-    come out is the oracle's word. `exempt`: precisions of which this case is not asked, each with the reason. `once`:
-    only the first configuration of each precision is asked, since what the case shows does not depend on tiles.
+    columns, so far apart that offsets pass 2^31 elements. `tiers`: where the case runs; what is too slow for the
+    interpreter is left to the GPU. `values`: a pattern for an input, by its name, imposed on what `inputs` made (see
+    `assay.patterns`); what must then come out is the oracle's word. `exempt`: precisions of which this case is not
+    asked, each with the reason. `once`: only the first configuration of each precision is asked, since what the case
+    shows does not depend on tiles.
     """
 
     name: str
@@ -188,6 +218,7 @@ class Kernel:
             timed=[case.name for case in self.timed],
             contrasts=[(contrast.reference, contrast.lesser) for contrast in self.contrasts],
             exemptions={case.name: dict(case.exempt) for case in self.cases if case.exempt},
+            rules={bound.name: bound.source for bound in self.bounds},
             once=[case.name for case in self.cases if case.once],
             dot=self.dot is not None,
         )

@@ -12,6 +12,8 @@ from assay.record import Cause, Claim, Tier
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 TARGET_TIERS: tuple[Tier, ...] = ("compiled", "fits", "ran", "accurate", "timed")
+WHOLE_TIERS: tuple[Tier, ...] = ("interpreted", "teeth")
+"""Tiers of claims about no target."""
 NO_TARGET = "no target"
 MOST_FAILURES = 60
 MOST_REASONS = 6
@@ -28,10 +30,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """One variant: its interpreted cell, and its cells for each target in the order of `TARGET_TIERS`."""
+    """One variant: its cells for the matrix's tiers without a target, and for each target those of `TARGET_TIERS`."""
 
     variant: str
-    interpreted: Cell | None
+    whole: list[Cell | None]
     targets: list[list[Cell | None]]
 
 
@@ -45,8 +47,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All claims but the gate's, which stand in a line of their own."""
+    """All claims but the gate's, which stand in a line of their own. `tiers`: those without a target."""
 
+    tiers: list[Tier]
     targets: list[str]
     groups: list[Group]
     gates: list[Claim]
@@ -101,17 +104,23 @@ def cell(claims: Sequence[Claim]) -> Cell | None:
 
 
 def _place(claim: Claim) -> tuple[str, str, Tier, str]:
-    target = "" if claim.tier == "interpreted" else claim.target or NO_TARGET
+    target = "" if claim.tier in WHOLE_TIERS else claim.target or NO_TARGET
     return claim.kernel, claim.variant, claim.tier, target
 
 
-def _group(kernel: str, variants: list[str], targets: list[str], at: Mapping[tuple[str, ...], list[Claim]]) -> Group:
+def _group(
+    kernel: str,
+    variants: list[str],
+    tiers: list[Tier],
+    targets: list[str],
+    at: Mapping[tuple[str, ...], list[Claim]],
+) -> Group:
     return Group(
         kernel,
         [
             Line(
                 variant,
-                cell(at.get((kernel, variant, "interpreted", ""), [])),
+                [cell(at.get((kernel, variant, tier, ""), [])) for tier in tiers],
                 [[cell(at.get((kernel, variant, tier, target), [])) for tier in TARGET_TIERS] for target in targets],
             )
             for variant in variants
@@ -129,8 +138,9 @@ def build_matrix(claims: Sequence[Claim]) -> Matrix:
         at[_place(claim)].append(claim)
         variants[claim.kernel].append(claim.variant)
     targets = sorted({_place(claim)[3] for claim in rest} - {""}, key=natural)
-    groups = [_group(kernel, distinct(names), targets, at) for kernel, names in variants.items()]
-    return Matrix(targets, groups, gates, tally(map(mark, claims)))
+    tiers = [tier for tier in WHOLE_TIERS if tier == WHOLE_TIERS[0] or any(claim.tier == tier for claim in rest)]
+    groups = [_group(kernel, distinct(names), tiers, targets, at) for kernel, names in variants.items()]
+    return Matrix(tiers, targets, groups, gates, tally(map(mark, claims)))
 
 
 def _what(claims: Sequence[Claim]) -> str:

@@ -214,6 +214,7 @@ class Declaration(Record, frozen=True, kw_only=True):
 
     `exemptions`: by case, the precisions of which it is not asked, each with the reason. `once`: cases that
     are asked of each precision's first configuration alone. `dot`: whether a rounding canary can be sent through it.
+    `rules`: the bounds by name, each with where it comes from.
     """
 
     title: str
@@ -224,6 +225,7 @@ class Declaration(Record, frozen=True, kw_only=True):
     exemptions: dict[str, dict[str, str]] = field(default_factory=dict)
     once: list[str] = field(default_factory=list)
     dot: bool = False
+    rules: dict[str, str] = field(default_factory=dict)
 
 
 class Worst(Record, frozen=True, kw_only=True):

@@ -193,7 +193,7 @@ KERNEL = Kernel(
             exempt=UNDERFLOW,
             once=True,
         ),
-        # NaN, and infinity times anything but 0, fill the row of A or the column of B that holds them, and nothing else.
+        # NaN, and infinity times anything but 0, fill the row of A or the column of B that holds them, and no other.
         Case("nan-in-a-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "one-nan"}, once=True),
         Case("nan-in-b-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"b": "one-nan"}, once=True),
         Case("inf-in-a-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "one-inf"}, once=True),

@@ -173,6 +173,7 @@ class Subject:
             exemptions={case: dict(reasons) for case, reasons in self.exemptions.items()},
             once=list(self.once),
             dot=self.dot,
+            rules={rule: f"who found the {rule} rule" for rule in self.rules},
         )
 
 

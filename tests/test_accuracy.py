@@ -83,3 +83,7 @@ def test_contrasts_show_both_errors() -> None:
     assert [row.tier for row in found] == ["interpreter"] * 2 + ["sm_90"] * 2
     assert (found[-1].reference, found[-1].lesser, found[-1].ratio) == ("ieee 1.24e-6", "tf32 7.37e-4", "594")
     assert found[-1].told.source.pointer == "/result/contrasts/1"
+
+
+def test_each_bound_is_told_with_where_it_comes_from() -> None:
+    assert section().rules == {rule: f"who found the {rule} rule" for rule in MATMUL.rules}

@@ -27,7 +27,7 @@ claims = st.lists(
 
 def cells(matrix: Matrix) -> list[Cell]:
     lines = [line for group in matrix.groups for line in group.lines]
-    places = [place for line in lines for place in (line.interpreted, *(c for cs in line.targets for c in cs))]
+    places = [place for line in lines for place in (*line.whole, *(c for cs in line.targets for c in cs))]
     return [place for place in places if place is not None]
 
 

@@ -40,7 +40,7 @@ from assay.artifact import read, sha256_bytes, sha256_file
 from assay.errors import RecordError, UsageError
 from assay.evidence import Evidence
 from assay.markdown import escape
-from assay.matrix import TARGET_TIERS, mark
+from assay.matrix import TARGET_TIERS, WHOLE_TIERS, mark
 from assay.outcomes import MARKS
 from assay.page import Page, build_page, render
 from assay.record import Cause, Claim, Claims, Outcome, StageName, Teeth, Unavailable, Verdict
@@ -296,12 +296,12 @@ claims = st.lists(
         claim,
         kernel=st.sampled_from(["matmul", "softmax"]),
         variant=st.sampled_from(["ieee/a", "tf32/b"]),
-        tier=st.sampled_from(["interpreted", *TARGET_TIERS]),
+        tier=st.sampled_from([*WHOLE_TIERS, *TARGET_TIERS]),
         target=st.sampled_from(TARGETS),
         outcome=st.sampled_from(get_args(Outcome)),
         cause=st.none() | st.sampled_from(get_args(Cause)),
     ),
-    unique_by=lambda c: (c.kernel, c.variant, c.tier, None if c.tier == "interpreted" else c.target),
+    unique_by=lambda c: (c.kernel, c.variant, c.tier, None if c.tier in WHOLE_TIERS else c.target),
     min_size=1,
     max_size=12,
 )
@@ -312,21 +312,21 @@ claims = st.lists(
 def test_every_claim_has_its_outcome_in_both_pages(given_claims: list[Claim]) -> None:
     html, markdown = pages_of((), given_claims)
     titles = Reader(html).values("title")
-    columns = sorted({c.target for c in given_claims if c.tier != "interpreted"}, key=lambda t: int(str(t)[3:]))
+    columns = sorted({c.target for c in given_claims if c.tier not in WHOLE_TIERS}, key=lambda t: int(str(t)[3:]))
     kernel, cells = "", {}
+    whole = ["interpreted", *(["teeth"] if any(c.tier == "teeth" for c in given_claims) else [])]
     for line in markdown.decode().split("## What was not shown")[0].split("\n"):
         kernel = line.removeprefix("### Kernel ") if line.startswith("### Kernel") else kernel
         if line.startswith("| ") and "/" in line:
             variant, *rest = [cell[1:-1] for cell in line.split("|")[1:-1]]
             cells[kernel, variant] = rest
     for c in given_claims:
-        where = "" if c.tier == "interpreted" and c.target is None else f" on {c.target}"
-        assert any(title.startswith(f"{c.tier}{where}: {mark(c).word}") for title in titles)
+        assert any(title.startswith(f"{c.tier} on {c.target}: {mark(c).word}") for title in titles)
         row = cells[c.kernel, c.variant]
-        if c.tier == "interpreted":
-            assert row[0] == mark(c).symbol
+        if c.tier in WHOLE_TIERS:
+            assert row[whole.index(c.tier)] == mark(c).symbol
         else:
-            assert row[1 + columns.index(c.target)][TARGET_TIERS.index(c.tier)] == mark(c).symbol
+            assert row[len(whole) + columns.index(c.target)][TARGET_TIERS.index(c.tier)] == mark(c).symbol
 
 
 def test_an_outcome_is_told_by_symbol_style_and_words() -> None:

@@ -67,13 +67,14 @@ def at(tier: str, target: str | None, **changes: Any) -> Spoil:
     return claim(edit)
 
 
+COUNTS = {"cases_passed": 2.0, "cases": 2.0, "cases_repeatable": 2.0, "cases_repeated": 2.0}
 CLAIMED: dict[str, tuple[Spoil, str]] = {
     "untested edited to passed": (
         at("accurate", "sm_80", outcome="passed", cause=None),
         r'/result/claims/\d+/outcome: expected "untested", found "passed"',
     ),
     "a better figure": (
-        at("accurate", "sm_90", figures={"cases_passed": 2.0, "cases": 2.0, "largest_normalised_error": 1e-12}),
+        at("accurate", "sm_90", figures={**COUNTS, "largest_normalised_error": 1e-12}),
         r"/result/claims/\d+/figures/largest_normalised_error: expected \S+, found 1e-12",
     ),
     "another sentence": (
@@ -88,7 +89,7 @@ CLAIMED: dict[str, tuple[Spoil, str]] = {
         at("ran", "sm_90", freshness="stale"),
         r'/result/claims/\d+/freshness: expected "current", found "stale"',
     ),
-    "no links": (at("ran", "sm_90", links=[]), r"/result/claims/\d+/links: expected 2 items, found 0"),
+    "no links": (at("ran", "sm_90", links=[]), r"/result/claims/\d+/links: expected 3 items, found 0"),
     "a failure left out": (claim(lambda found: found[1:]), r"/result/claims: expected \d+ items, found \d+"),
     "a claim too many": (claim(lambda found: [*found, found[-1]]), r"/result/claims: expected \d+ items, found \d+"),
     "none": (claim(lambda found: []), r"/result/claims: expected \d+ items, found 0"),

@@ -13,8 +13,8 @@ from worlds import World, card, worlds
 
 from assay.artifact import canonical, sha256_bytes
 from assay.record import Cause, Claim, Compile, NonFinite, Outcome, StageName, Tier, Verdict, as_float
-from assay.targets import capability_of, parse_capability
 from assay.rounding import PROBES, canary
+from assay.targets import capability_of, parse_capability
 from assay.tiers import ALL, Held, Machine, Subject, derive
 
 DEVICE_TIERS = ("ran", "accurate", "timed")

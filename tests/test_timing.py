@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from host_device import InProcess, write_toy
+from records import ONCE
 
 from assay import timing
 from assay.admission import bar, refusal
@@ -88,7 +89,7 @@ def gate(protects: Verdict = PASSED) -> Gate:
 def check(variant: str, outcome: Outcome = "passed", case: str = "small", reason: str = "why") -> Check:
     cause = {"failed": "wrong-value", "inapplicable": "does-not-fit", "cantTell": "noise"}.get(outcome)
     verdict = Verdict(outcome=outcome, cause=cause, reason=reason)  # type: ignore[arg-type]
-    return Check(variant=variant, case=case, seeds=[7], verdict=verdict, comparisons=[])
+    return Check(variant=variant, case=case, seeds=[7], verdict=verdict, comparisons=[], repeat=ONCE)
 
 
 def gpu(*checks: Check, availability: Verdict = PASSED) -> Gpu:
@@ -97,6 +98,7 @@ def gpu(*checks: Check, availability: Verdict = PASSED) -> Gpu:
         device=device(name="as stage gpu has it"),
         declaration=None,
         checks=list(checks),
+        canaries=[],
         contrasts=[],
         executions=[],
     )

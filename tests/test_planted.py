@@ -1,0 +1,113 @@
+"""What became of the planted faults: each is counted once for the score, and named where nothing caught it."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import NO_DRIVER, PASSED, device, evidence, exposure, mutant, replaced, teeth
+
+from assay.outcomes import BLOCKED
+from assay.planted import Planted, Score, build_planted, how, score, total
+from assay.record import Cause, Mutant, Verdict
+
+WRONG = Verdict(outcome="failed", cause="wrong-value", reason="it was wrong-value")
+mutants = st.builds(
+    mutant,
+    operator=st.just("drop-mask"),
+    outcome=st.sampled_from(["caught", "survived", "equivalent", "invalid"]),
+    exposures=st.lists(st.builds(exposure, st.just("gpu"), st.none() | st.just("race")), max_size=2),
+    baseline=st.sampled_from([PASSED, WRONG]),
+)
+
+
+def section(result: object = None) -> Planted:
+    return build_planted("matmul", {"teeth": evidence("teeth", result or teeth(), "matmul")})  # type: ignore[arg-type]
+
+
+@given(st.lists(mutants))
+def test_only_faults_that_could_be_caught_count(given_mutants: list[Mutant]) -> None:
+    found = score(given_mutants)
+    fates = [one.outcome for one in given_mutants]
+    assert found.faults == fates.count("caught") + fates.count("survived")
+    assert found.caught == fates.count("caught")
+    assert found.by_reference <= found.faults
+
+
+@given(st.lists(st.lists(mutants), max_size=3))
+def test_the_score_of_all_kernels_is_that_of_all_their_faults(kernels: list[list[Mutant]]) -> None:
+    sections = [section(replaced(teeth(), mutants=found)) for found in kernels]
+    assert total(sections) == score([one for found in kernels for one in found])
+
+
+def test_the_sentences_give_the_score_and_that_of_the_reference() -> None:
+    found = section()
+    assert found.sentence == (
+        "5 of 6 faults planted in matmul were caught; 1 survived. 1 further changes compile to the same code, and 1 "
+        "cannot run. Tiers that looked: compile, interpreter."
+    )
+    assert found.score.sentence == (
+        "The reference script's own shapes and tolerance catch 1 of 6 of these faults; this pipeline catches 5 of 6."
+    )
+    assert found.score == Score(caught=5, by_reference=1, faults=6)
+
+
+def test_a_device_that_looked_is_named() -> None:
+    assert section(teeth(device())).sentence.endswith("compile, interpreter, gpu on NVIDIA H200.")
+
+
+def test_faults_are_counted_by_tier_and_by_what_it_saw() -> None:
+    assert [(row.tier, row.how, row.count) for row in section().caught] == [
+        ("interpreter", "poison seen", 1),
+        ("interpreter", "sentinel broken", 1),
+        ("interpreter", "undefined lane seen", 1),
+        ("interpreter", "wrong value", 1),
+        ("compile", "instruction gate", 1),
+    ]
+
+
+def test_a_fault_that_two_tiers_saw_counts_for_each_but_once_in_the_score() -> None:
+    both = [exposure("interpreter", "wrong-value"), exposure("gpu", "wrong-value"), exposure("gpu", "wrong-value")]
+    found = section(replaced(teeth(), mutants=[mutant("wrong-axis", "caught", both)]))
+    assert [(row.tier, row.count) for row in found.caught] == [("interpreter", 1), ("gpu", 1)]
+    assert found.score.caught == 1
+
+
+def test_survivors_and_equivalents_are_named_with_their_line_and_change() -> None:
+    found = section(teeth(device()))
+    (survivor,), (equivalent,) = found.survivors, found.equivalents
+    assert (survivor.line, survivor.source, survivor.replacement) == (
+        11,
+        "x = load(x_ptr, int64-to-int32=1)",
+        "x = load(x_ptr, int64-to-int32=2)",
+    )
+    assert [said.split(",")[0] for said in survivor.seen] == ["interpreter", "gpu"]
+    assert all(said.endswith("saw nothing") for said in survivor.seen)
+    assert (equivalent.line, equivalent.operator, equivalent.mark.word) == (12, "constant", "equivalent")
+    assert found.rows[5] == survivor
+    assert survivor.pointer == "/result/mutants/5"
+
+
+def test_a_caught_fault_says_which_tier_caught_it_where_and_why() -> None:
+    found = section().rows
+    assert found[0].seen == ["interpreter, ieee/64x64x32 ragged-197x131x77: poison seen, it was poison-read"]
+    assert found[0].ways == ["interpreter: poison seen"]
+    assert (found[0].baseline, found[2].baseline) == ("", "wrong value")
+
+
+def test_a_tier_that_could_not_look_says_why() -> None:
+    absent = replaced(exposure("gpu", None), verdict=NO_DRIVER)
+    (row,) = section(replaced(teeth(), mutants=[mutant("race", "survived", [absent])])).survivors
+    assert row.seen[0].endswith(f"could not look ({NO_DRIVER.reason})")
+
+
+def test_a_kernel_that_does_not_load_says_why() -> None:
+    found = section(replaced(teeth(), loading=NO_DRIVER, mutants=[]))
+    assert found.obstacle is not None
+    assert (found.obstacle.mark, found.obstacle.source.pointer) == (BLOCKED, "/result/loading")
+
+
+@pytest.mark.parametrize("cause", [None, *get_args(Cause)])
+def test_every_cause_has_words(cause: Cause | None) -> None:
+    assert how(cause)
+    assert "-" not in how(cause)
