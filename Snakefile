@@ -7,7 +7,7 @@ from assay.environment import fingerprint
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 
-SETTINGS, KERNELS, EVIDENCE = plan(config)
+SETTINGS, KERNELS, EVIDENCE, OPTIONAL = plan(config)
 FINGERPRINT = fingerprint()
 
 # In a rule, `python` is the one that runs Snakemake, whatever the PATH.
@@ -39,6 +39,7 @@ include: "rules/compile.smk"
 include: "rules/gate.smk"
 include: "rules/gpu.smk"
 include: "rules/timing.smk"
+include: "rules/teeth.smk"
 include: "rules/claims.smk"
 include: "rules/report.smk"
 include: "rules/bundle.smk"

@@ -205,9 +205,9 @@ def seal(artifact: Artifact[R]) -> Artifact[R]:
 
 def again(stage: StageName) -> str:
     """Return what to do about a record of `stage` that cannot be used."""
-    # The target rule has the name of the stage `report`, so the rule that renders has another.
-    rule = "render" if stage == "report" else stage
-    return f"run stage '{stage}' again (snakemake --cores 1 report -R {rule})"
+    # The target rules have the names of the stages `report` and `teeth`, so the rules that do their work have others.
+    target, rule = {"report": ("report", "render"), "teeth": ("teeth", "plant")}.get(stage, ("report", stage))
+    return f"run stage '{stage}' again (snakemake --cores 1 {target} -R {rule})"
 
 
 def decode_artifact(data: bytes, stage: StageName, where: str) -> Artifact[Any]:

@@ -14,7 +14,7 @@ from assay.errors import ConfigError
 from assay.opening import RESULTS, Opened
 from assay.privacy import one_line
 from assay.record import Artifact, StageName
-from assay.stage import NEEDS, PER_KERNEL, record_path
+from assay.stage import NEEDS, OPTIONAL, PER_KERNEL, record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate", "claims", "report")
 """Stages of which a bundle holds one record."""
@@ -68,7 +68,8 @@ def files(opened: Opened) -> Faults:
     needed |= {place(stage, kernel) for kernel in kernels for stage in PER_KERNEL}
     for path in sorted(needed - set(opened.payload)):
         yield f"{path}: expected in a bundle of the kernels {', '.join(kernels) or '(none)'}, found missing"
-    for path in sorted(name for name in opened.payload if name.startswith(RESULTS) and name not in needed):
+    known = needed | {place(stage, kernel) for kernel in kernels for stage in OPTIONAL}
+    for path in sorted(name for name in opened.payload if name.startswith(RESULTS) and name not in known):
         log = _LOG.fullmatch(path)
         if log is None or log[1] not in kernels:
             yield f"{path}: expected only records, pages and the kernels' logs here, found a file that is none of them"

@@ -12,6 +12,7 @@ import torch
 import triton
 
 from assay.artifact import sha256_bytes
+from assay.buffers import guard_input, guard_output
 from assay.child import Answer, serve
 from assay.instructions import count_ptx, count_sass, resource_usage
 from assay.kernel import Case, Kernel, cast, load
@@ -79,8 +80,13 @@ class Worker:
     def _launch(self, kernel: Kernel, name: str, case: Case) -> None:
         variant = kernel.variant(name)
         values = cast(kernel.inputs(case.size, torch.Generator().manual_seed(0)), variant.dtype)
-        outputs = {name: torch.empty(o.shape, dtype=o.dtype) for name, o in kernel.outputs(values).items()}
-        kernel.launch(values, outputs, variant)
+        # Strides and alignment decide the code, so tensors lie as they do when the case runs.
+        inputs = {n: guard_input(v, case.layouts.get(n, "contiguous"), "cpu").tensor for n, v in values.items()}
+        outputs = {
+            n: guard_output(o.shape, o.dtype, case.layouts.get(n, "contiguous"), "cpu").tensor
+            for n, o in kernel.outputs(values).items()
+        }
+        kernel.launch(inputs, outputs, variant)
 
 
 if __name__ == "__main__":

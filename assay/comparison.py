@@ -19,12 +19,14 @@ def _largest(values: torch.Tensor) -> float:
     return float(values.amax()) if values.numel() else 0.0
 
 
-def compare(name: str, rule: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tensor, words: str) -> Comparison:
+def compare(
+    name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tensor, *, rule: str, words: str
+) -> Comparison:
     """Compare `got` (any float dtype) with `want` and `limit` (float64, same shape), all in one place.
 
     The worst element is the one whose error is the largest share of its limit, not the first. An infinite limit bounds
-    nothing, so it allows nothing. The normalised error divides by the largest finite |want|: near 0 an element's own relative error measures
-    cancellation, not the multiplier.
+    nothing, so it allows nothing. The normalised error divides by the largest finite |want|: near 0 an element's own
+    relative error measures cancellation, not the multiplier.
     """
     wide, limits = got.to(torch.float64), limit.expand_as(want)
     same = _same(wide, want)
@@ -63,11 +65,11 @@ def compare_all(kernel: Kernel, outputs: Tensors, problem: Problem) -> list[Comp
     return [
         compare(
             name,
-            bound.name,
             got,
             bound.reference(problem, name),
             bound.limit(problem, name),
-            bound.words(problem, name),
+            rule=bound.name,
+            words=bound.words(problem, name),
         )
         for name, got in outputs.items()
         for bound in kernel.bounds

@@ -6,49 +6,19 @@ The kernel's own launch is compiled, so no signature is written by hand and the 
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from assay.building import Wanted, build
 from assay.child import Child, Fault, Opening, ask, compiling_environment
 from assay.correctness import DESCRIBE, Described
-from assay.diagnosis import diagnose, diagnose_loading
-from assay.findings import built, findings, outdated, unbuilt
+from assay.diagnosis import diagnose_loading
+from assay.findings import findings
 from assay.pool import Pool, worker_count
 from assay.progress import Progress
-from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant, Record, Verdict
+from assay.record import Build, Compile, Declaration, Verdict
 from assay.stage import Job, run
 from assay.targets import capability_of
 
 WORKER = "assay.codegen"
-
-
-class Built(Record, frozen=True, kw_only=True):
-    """A child's answer to `build`."""
-
-    binaries: list[Binary]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """One build to make."""
-
-    variant: DeclaredVariant
-    target: str
-
-    def __str__(self) -> str:
-        """Name it for the terminal."""
-        return f"{self.target} {self.variant.id}"
-
-
-def _build(child: Child, wanted: Wanted, case: str, limit_s: float) -> Build:
-    variant, target = wanted.variant.id, wanted.target
-    old = outdated(wanted.variant, target)
-    if old is not None:
-        return unbuilt(variant, target, case, old)
-    request = {"do": "build", "variant": variant, "target": target, "case": case}
-    answer = ask(child, request, Built, limit_s)
-    if isinstance(answer, Fault):
-        return unbuilt(variant, target, case, diagnose(answer, wanted.variant.precision))
-    return built(wanted.variant, target, case, answer.binaries)
 
 
 def _child(job: Job, cache: str, number: int) -> Child:
@@ -62,9 +32,9 @@ def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) ->
     # Longest first, so that no worker is left with one long build at the end: targets without tensor cores unroll
     # every product, and variants are declared from simple to elaborate.
     targets = sorted(job.settings.targets, key=capability_of)
-    wanted = [Wanted(variant, target) for target in targets for variant in reversed(declaration.variants)]
+    wanted = [Wanted(variant, target, case) for target in targets for variant in reversed(declaration.variants)]
     progress = Progress(f"compile {job.name}", len(wanted))
-    pool = Pool(wanted, lambda child, item: _build(child, item, case, settings.limit_s), progress)
+    pool = Pool(wanted, lambda child, item: build(child, item, settings.limit_s), progress)
     made = {(build.variant, build.target): build for build in pool.run(children)}
     builds = [made[variant.id, target] for target in job.settings.targets for variant in declaration.variants]
     progress.close(f"{sum(build.compiled.outcome == 'passed' for build in builds)} of {len(builds)} compiled")

@@ -73,6 +73,16 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     limit_s: Seconds = 600.0
 
 
+class TeethSettings(Record, frozen=True, kw_only=True):
+    """`limit_s`: seconds that a faulty kernel may take for one case of one variant: what hangs is caught.
+
+    `workers`: child processes at a time; 0 means one for each usable core. On a device there is always one.
+    """
+
+    limit_s: Seconds = 60.0
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
+
+
 class Settings(Record, frozen=True, kw_only=True):
     """The whole configuration. `kernels` is 'all', for every file under kernels/, or a list of names."""
 
@@ -89,6 +99,7 @@ class Settings(Record, frozen=True, kw_only=True):
     compile: CompileSettings = CompileSettings()
     gpu: GpuSettings = GpuSettings()
     timing: TimingSettings = TimingSettings()
+    teeth: TeethSettings = TeethSettings()
 
 
 READS: dict[StageName, tuple[str, ...]] = {
@@ -98,6 +109,7 @@ READS: dict[StageName, tuple[str, ...]] = {
     "gate": ("gate",),
     "gpu": ("seeds", "loading", "gpu"),
     "timing": ("seeds", "timing"),
+    "teeth": ("seeds", "loading", "compile", "teeth"),
     "claims": ("targets", "gate"),
     "report": (),
     "bundle": (),

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import field
 
-from assay.child import Child, Fault, Opening, ask
+from assay.child import Asked, Child, Fault, Opening, ask
 from assay.diagnosis import diagnose, diagnose_loading
 from assay.judgement import asked, exempt
 from assay.pool import Pool
@@ -116,7 +116,8 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
     return Tried(check=check)
 
 
-def _try(child: Child, trial: Trial, terms: Terms, declaration: Declaration) -> Tried:
+def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) -> Tried:
+    """Try one variant on one case; a fault is the verdict of its check."""
     place, need = terms.place, trial.variant.minimum_capability
     old = place and too_old(place.name, place.capability, need)
     if old:
@@ -139,7 +140,7 @@ def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: st
         return []
     trials = [Trial(variant, case) for case in subject.cases for variant in asked(declaration, case)]
     progress = Progress(label, len(trials))
-    tried = Pool(trials, lambda child, trial: _try(child, trial, terms, declaration), progress).run(children)
+    tried = Pool(trials, lambda child, trial: try_one(child, trial, terms, declaration), progress).run(children)
     progress.close(summary(tried))
     return tried
 

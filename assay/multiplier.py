@@ -9,7 +9,6 @@ from assay.kernel import Dot, Kernel, Problem, Size, Tensors, Variant
 from assay.record import Number, Operand, as_float, number
 from assay.rounding import PROBES, Rounding, classify, describe
 
-
 SMALLEST_EXPONENT = -126
 """Of a normal float32, and of tf32, which has its exponent."""
 
@@ -102,7 +101,7 @@ def rounded_inputs(inputs: Tensors, multiplier: Multiplier) -> Mapping[str, torc
 
 
 def pose(
-    kernel: Kernel, variant: Variant, size: Size, inputs: Tensors, want: Tensors, multiplier: Multiplier | None
+    kernel: Kernel, variant: Variant, size: Size, inputs: Tensors, want: Tensors, *, multiplier: Multiplier | None
 ) -> Problem:
     """Return the problem that bounds look at. `inputs` and `want` are float64."""
     rounded = None if multiplier is None else rounded_inputs(inputs, multiplier)

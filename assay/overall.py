@@ -7,10 +7,14 @@ from typing import get_args
 import msgspec
 
 from assay.matrix import natural
-from assay.record import Claim, Device, Environment, Gate, Outcome, Overall, Status, Tier, Unavailable
+from assay.record import Claim, Device, Environment, Gate, Number, Outcome, Overall, Status, Tier, Unavailable
 
 COMPILED_TIERS: tuple[Tier, ...] = ("compiled", "fits")
 DEVICE_TIERS: tuple[Tier, ...] = ("ran", "accurate", "timed")
+ABOUT_NO_VARIANT: tuple[Tier, ...] = ("gated", "teeth")
+"""Tiers whose claims say nothing of what a kernel computes: the gate's are of the machine, planted faults' of the
+evidence.
+"""
 SHOWN_FAILURES = 3
 """Failed claims that the sentence names; `check` names them all."""
 
@@ -39,7 +43,7 @@ def overall(claims: Sequence[Claim]) -> Overall:
     found = count(claims)
     if found["failed"]:
         return "FAILED"
-    if not any(claim.outcome == "passed" and claim.tier != "gated" for claim in claims):
+    if not any(claim.outcome == "passed" and claim.tier not in ABOUT_NO_VARIANT for claim in claims):
         return "NOT VERIFIED"
     stale = any(claim.freshness == "stale" for claim in claims)
     return "PARTIALLY VERIFIED" if found["cantTell"] or found["untested"] or stale else "VERIFIED"
@@ -112,6 +116,21 @@ def _ran(claims: Sequence[Claim], environment: Environment) -> str | None:
     return f"on {_described(device, environment)} {_list(said)}" if said else None
 
 
+def _planted(claims: Sequence[Claim]) -> str | None:
+    """Say how many planted faults were caught, and how many the reference script's own way catches."""
+    counts = [claim.figures for claim in claims if claim.tier == "teeth" and claim.outcome != "untested"]
+    total = {name: sum(_whole(of.get(name)) for of in counts) for name in ("caught", "survived", "baseline")}
+    faults = total["caught"] + total["survived"]
+    if not faults:
+        return None
+    alone = f"the reference's shapes and tolerance alone catch {total['baseline']}"
+    return f"of {faults} planted faults {total['caught']} are caught ({alone})"
+
+
+def _whole(figure: Number | str | None) -> int:
+    return int(figure) if isinstance(figure, float) else 0
+
+
 def _blocked(claims: Sequence[Claim]) -> str | None:
     # What is untested because a failure came before it is not blocked: the failure is named already.
     waiting = [
@@ -157,6 +176,7 @@ def sentence(status: Overall, claims: Sequence[Claim], setting: Setting) -> str:
         _compiled(claims),
         _gated(setting.gate),
         _ran(claims, setting.environment),
+        _planted(claims),
     ]
     shown = "; ".join(part for part in parts if part)
     blocked = _blocked(claims)

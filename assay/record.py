@@ -531,9 +531,9 @@ class Mutant(Record, frozen=True, kw_only=True):
 
     `line` (from 1) and `source` are of the kernel file as it is; `replacement` is what stands there instead, and
     `sha256` the digest of the changed file. `equivalent`: it compiles to the same code on every configured target, so
-    there is no fault to catch; `differs` names the first build that is other code, where one was found. `invalid`: it
-    cannot run at all, so nothing had to look at a result. `baseline` is what the first case and the reference's bound,
-    on unguarded tensors, make of it: the reference script's way.
+    there is no fault to catch; `differs` names the first build that is other code, where one was found, or says that
+    the launch is another. `invalid`: it cannot run at all, so nothing had to look at a result. `baseline` is what the
+    first case and the reference's bound, on unguarded tensors, make of it: the reference script's way.
     """
 
     operator: str

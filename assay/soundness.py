@@ -21,6 +21,7 @@ from assay.record import Claims, Environment, Report
 from assay.sound_builds import compile_faults
 from assay.sound_checks import declaration_faults, gpu_faults, interpreter_faults
 from assay.sound_machine import environment_faults, gate_faults
+from assay.sound_teeth import teeth_faults
 from assay.sound_times import timing_faults
 from assay.sources import source_digest
 
@@ -47,6 +48,7 @@ def _records(opened: Opened) -> Faults:
         yield from compile_faults(opened, kernel)
         yield from gpu_faults(opened, kernel)
         yield from timing_faults(opened, kernel)
+        yield from teeth_faults(opened, kernel)
 
 
 def _claims(opened: Opened) -> Faults:

@@ -1,12 +1,13 @@
 """What every stage does around its own work: options, settings, earlier records, the lock, and writing the artifact."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.artifact import exclusive, open_session, read
+from assay.artifact import again, digests_now, exclusive, open_session, read
 from assay.config import READS, Settings, decode_stage_settings, load_settings, stage_settings
 from assay.errors import UsageError
 from assay.privacy import scrub
@@ -18,6 +19,9 @@ RESULTS_FOLDER = Path("results")
 PER_KERNEL: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
 """Stages of which every kernel has a record; of the others there is one for the whole machine."""
 
+OPTIONAL: tuple[StageName, ...] = ("teeth",)
+"""Stages of which a kernel may have a record: they take long, so `report` shows what is there and runs none of them."""
+
 NEEDS: dict[StageName, tuple[StageName, ...]] = {
     "environment": (),
     "interpreter": ("environment",),
@@ -25,6 +29,7 @@ NEEDS: dict[StageName, tuple[StageName, ...]] = {
     "gate": ("environment",),
     "gpu": ("environment", "gate", "compile"),
     "timing": ("environment", "gate", "gpu"),
+    "teeth": ("environment", "gate", "interpreter", "compile", "gpu"),
     "claims": (),
     "report": ("claims",),
     "bundle": ("claims", "report"),
@@ -92,7 +97,8 @@ def parser(stage: StageName, per_kernel: bool, all_evidence: bool = False) -> ar
 
 def record_path(stage: StageName, kernel: str | None) -> Path:
     """Return where the pipeline keeps a record: `results/<stage>.json` or `results/<kernel>/<stage>.json`."""
-    folder = RESULTS_FOLDER / kernel if kernel is not None and stage in PER_KERNEL else RESULTS_FOLDER
+    own = kernel is not None and stage in (*PER_KERNEL, *OPTIONAL)
+    folder = RESULTS_FOLDER / str(kernel) if own else RESULTS_FOLDER
     return folder / f"{stage}.json"
 
 
@@ -111,6 +117,19 @@ def evidence_files() -> list[Path]:
     return sorted(path for pattern in patterns for path in RESULTS_FOLDER.glob(pattern))
 
 
+def is_left_out(path: Path) -> bool:
+    """Return whether a record that need not be there was made from other files than those at hand, and say so."""
+    stage = stage_of(path)
+    if stage not in OPTIONAL:
+        return False
+    found = read(path, stage)
+    now = digests_now([found])
+    changed = next((name for name, digest in found.materials.items() if now.get(name) != digest), None)
+    if changed is not None:
+        print(f"{path}: left out, since {changed} has changed; {again(stage)}", file=sys.stderr)
+    return changed is not None
+
+
 def read_settings(chosen: argparse.Namespace) -> Settings:
     """Return the settings given on the command line, or those of the configuration file."""
     return load_settings(chosen.config) if chosen.settings is None else decode_stage_settings(chosen.settings)
@@ -126,13 +145,14 @@ def job_of(stage: StageName, chosen: argparse.Namespace) -> Job:
     settings = read_settings(chosen) if READS[stage] else Settings()
     records = {need: getattr(chosen, need) or record_path(need, name) for need in NEEDS[stage]}
     out = chosen.out or record_path(stage, name)
-    evidence = tuple((chosen.record or evidence_files()) if "record" in chosen else ())
-    given = [
+    given = (chosen.record or evidence_files()) if "record" in chosen else ()
+    evidence = tuple(path for path in given if not is_left_out(path))
+    named = [
         ("--kernel", kernel),
         *(("--record", path) for path in evidence),
         *((f"--{need}", path) for need, path in records.items()),
     ]
-    options = [word for option, value in given if value is not None for word in (option, scrub(str(value)))]
+    options = [word for option, value in named if value is not None for word in (option, scrub(str(value)))]
     settled = ["--settings", stage_settings(settings, stage), "--out", scrub(str(out))]
     command = ["python", "-m", "assay", stage, *options, *settled]
     return Job(stage, kernel, settings, records, out, command, evidence)

@@ -160,7 +160,7 @@ class Contest:
         variant = self.kernel.variant(name)
         multiplier = measured(self.kernel, variant, self.device.place)
         wide, want = widen(self._given(variant.dtype)), self._wanted(variant)
-        problem = pose(self.kernel, variant, self.case.size, wide, want, multiplier)
+        problem = pose(self.kernel, variant, self.case.size, wide, want, multiplier=multiplier)
         verdict = judge_all(compare_all(self.kernel, outputs, problem))
         if verdict.outcome != "passed":
             return Verdict(outcome="failed", cause=verdict.cause, reason=f"after timing, {verdict.reason}")

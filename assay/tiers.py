@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from assay.catching import Score, beside, score, told
 from assay.judgement import error_of
 from assay.record import (
     Build,
@@ -26,6 +27,7 @@ from assay.record import (
     Outcome,
     Row,
     StageName,
+    Teeth,
     Tier,
     Timing,
     Unavailable,
@@ -121,6 +123,7 @@ _SENTENCES: dict[Tier, str] = {
     "ran": "{of} ran on {target} to its end, from the binary compiled ahead where there is one",
     "accurate": "{of} is within its error bounds on {target}, by the multiplier of its precision",
     "timed": "{of} was timed on {target}",
+    "teeth": "every planted fault in {of} that is not equivalent is caught",
 }
 
 
@@ -467,8 +470,50 @@ def _device_claims(subject: Subject, machine: Machine, variant: str, target: str
         yield _claim(About(subject.name, variant, tier, target), barred[0], barred[1], {})
 
 
+def _bite(teeth: Teeth, total: Score) -> Verdict:
+    if teeth.loading.outcome != "passed":
+        reason = f"the kernel file does not load: {teeth.loading.reason}"
+        return Verdict(outcome="untested", cause="upstream", reason=reason)
+    if not teeth.tiers:
+        reason = "no tier could look: the kernel itself passes nothing at any"
+        return Verdict(outcome="untested", cause="upstream", reason=reason)
+    if not total.faults:
+        return Verdict(
+            outcome="inapplicable", cause="policy", reason="no change in it makes a fault that could be caught"
+        )
+    if not total.survived:
+        return Verdict(outcome="passed", reason=f"{told(total, teeth.tiers)}; {beside(total)}")
+    first = next(mutant for mutant in teeth.mutants if mutant.outcome == "survived")
+    reason = (
+        f"{total.survived} of {total.faults} survived, the first in line {first.line}: "
+        f"{first.replacement} for {first.source} ({first.operator})"
+    )
+    return Verdict(outcome="cantTell", cause="survivors", reason=reason)
+
+
+def bitten(subject: Subject) -> Claim:
+    """Claim that the evidence would have caught every fault that was planted; its record must be there."""
+    held, about = subject.records["teeth"], About(subject.name, ALL, "teeth")
+    teeth: Teeth = held.result
+    total = score(teeth.mutants)
+    survivors = [at for at, mutant in enumerate(teeth.mutants) if mutant.outcome == "survived"]
+    pointers = ["/result/loading"] if teeth.loading.outcome != "passed" else ["/result/mutants"]
+    pointers += [f"/result/mutants/{at}" for at in survivors[:1]]
+    figures: dict[str, Number | str] = {
+        "caught": float(total.caught),
+        "survived": float(total.survived),
+        "equivalent": float(total.equivalent),
+        "invalid": float(total.invalid),
+        "baseline": float(total.baseline),
+    }
+    return _claim(about, _bite(teeth, total), [(held, pointer) for pointer in pointers], figures)
+
+
 def derive(machine: Machine, subjects: Sequence[Subject], targets: Sequence[str], minimum: str) -> list[Claim]:
-    """Return every claim: for each kernel and variant, each tier, on each configured target and the device's own."""
+    """Return every claim: for each kernel and variant, each tier, on each configured target and the device's own.
+
+    Of planted faults there is one for each kernel that has a record of them.
+    """
     here = [] if machine.device is None else [machine.device.target]
     everywhere = list(dict.fromkeys([*targets, *here]))
     claims = [gated(machine)]
@@ -479,4 +524,5 @@ def derive(machine: Machine, subjects: Sequence[Subject], targets: Sequence[str]
             claims += [tier(subject, variant, target) for target in targets for tier in (compiled, fits)]
             for target in everywhere:
                 claims += _device_claims(subject, machine, variant, target, minimum)
+        claims += [bitten(subject)] if "teeth" in subject.records else []
     return claims

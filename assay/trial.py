@@ -255,7 +255,7 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
         return fault, [], NOT_AGAIN
     fault = _trespass(before, inputs, outputs) or _unwritten(outputs)
     wide, want = widen(values), _wanted(bench, case.name, seed, variant.dtype)
-    problem = pose(bench.kernel, variant, case.size, wide, want, _multiplier(bench, variant.id))
+    problem = pose(bench.kernel, variant, case.size, wide, want, multiplier=_multiplier(bench, variant.id))
     comparisons = compare_all(bench.kernel, {name: held.tensor.cpu() for name, held in outputs.items()}, problem)
     if fault is not None:
         return fault, comparisons, NOT_AGAIN

@@ -4,18 +4,19 @@ Refusals leave here as Snakemake's own error, which prints a sentence and no tra
 """
 
 import fcntl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
+from assay.artifact import sha256_file
 from assay.config import Settings, kernel_files, load_tree, parse_settings
 from assay.errors import AssayError
-from assay.record import StageName
+from assay.record import Digest, StageName
 from assay.sources import check_folder
-from assay.stage import PER_KERNEL, record_path
+from assay.stage import OPTIONAL, PER_KERNEL, record_path
 
 WHOLE: tuple[StageName, ...] = ("environment", "gate")
 CONFIG = Path("config.yaml")
@@ -23,11 +24,16 @@ RUN_LOCK = Path(".snakemake/assay.lock")
 
 
 class Plan(NamedTuple):
-    """The settings, the kernel files by name, and the path of every record that claims are derived from."""
+    """The settings, the kernel files by name, and the path of every record that claims are derived from.
+
+    `optional` maps those records that a kernel need not have, and has, to their sha256: they are shown, and `report`
+    makes none of them.
+    """
 
     settings: Settings
     kernels: dict[str, str]
     evidence: list[str]
+    optional: dict[str, Digest]
 
 
 def read_settings(overrides: Mapping[str, Any], path: Path) -> Settings:
@@ -49,7 +55,18 @@ def plan(overrides: Mapping[str, Any]) -> Plan:
         raise WorkflowError(str(error)) from None
     records = [record_path(stage, None) for stage in WHOLE]
     records += [record_path(stage, kernel) for kernel in kernels for stage in PER_KERNEL]
-    return Plan(settings, {name: str(path) for name, path in kernels.items()}, [str(path) for path in records])
+    return Plan(
+        settings,
+        {name: str(path) for name, path in kernels.items()},
+        [str(path) for path in records],
+        {str(path): sha256_file(path) for path in optional_records(kernels)},
+    )
+
+
+def optional_records(kernels: Iterable[str]) -> list[Path]:
+    """Return the records that kernels need not have, as far as they are there."""
+    paths = [record_path(stage, kernel) for kernel in kernels for stage in OPTIONAL]
+    return [path for path in paths if path.is_file()]
 
 
 def only_run(lock: Path = RUN_LOCK) -> TextIO:

@@ -17,7 +17,7 @@ rule bundle:
     log:
         "results/logs/bundle.log",
     params:
-        records=[word for path in EVIDENCE for word in ("--record", path)],
+        records=[word for path in (*EVIDENCE, *OPTIONAL) for word in ("--record", path)],
     shell:
         "python -m assay bundle {params.records:q} --claims {input.claims:q} --report {input.report:q}"
         " --out results/bundle.json 2>&1 | tee {log:q}"

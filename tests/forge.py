@@ -20,14 +20,17 @@ from assay import markdown
 from assay.admission import HINT, Answer, chosen_device, expectation, protects, verdict_of, without_device
 from assay.artifact import canonical, schema_name, seal, sha256_bytes
 from assay.bag import MANIFEST, make_bag
+from assay.catching import fate, saw_nothing
 from assay.chain import kernel_of, place
 from assay.conclusion import conclude
 from assay.config import Settings, stage_settings
 from assay.evidence import Evidence
 from assay.findings import built, findings
 from assay.judgement import contrasts, honoured, judge_all, normalised
+from assay.mutation import mutants
 from assay.naming import bag_info, bundle_name, device_of
 from assay.opening import Opened, open_bytes
+from assay.original import Original, TierName, build_place
 from assay.page import Quoted, arranged, build_page, kernel_files, render
 from assay.privacy import printable
 from assay.record import (
@@ -36,12 +39,15 @@ from assay.record import (
     Claims,
     Comparison,
     Compile,
+    DeclaredVariant,
     Device,
     Environment,
     Execution,
+    Exposure,
     Gate,
     Gpu,
     Interpreter,
+    Mutant,
     Record,
     Repeat,
     Report,
@@ -49,6 +55,7 @@ from assay.record import (
     Run,
     StageName,
     Sweep,
+    Teeth,
     Timing,
     Unavailable,
     Verdict,
@@ -60,7 +67,7 @@ from assay.sampling import Entrant, Problem
 from assay.snippets import find_snippets
 from assay.sources import modules, source_digest, workflow_files
 from assay.speeds import best, how, row, speedup
-from assay.stage import NEEDS, PER_KERNEL
+from assay.stage import NEEDS, OPTIONAL, PER_KERNEL
 from assay.targets import TARGETS
 from assay.ustar import pack
 
@@ -69,7 +76,7 @@ PASSED = Verdict(outcome="passed", reason="the kernel file was imported and decl
 H200 = records.device()
 T4 = replace(H200, name="Tesla T4", target="sm_75", compute_capability="7.5")
 ERRORS = {"ieee": 1.24e-6, "tf32": 7.36e-4}
-ORDER: tuple[StageName, ...] = ("environment", "gate", "interpreter", "compile", "gpu", "timing", "claims", "report")
+EVIDENCE: tuple[StageName, ...] = ("environment", "gate", "interpreter", "compile", "gpu", "timing", "teeth")
 Edit = Callable[[Any], Any]
 
 
@@ -228,7 +235,56 @@ def timing(subject: Subject, opened: Gate, device: Device | None) -> Timing:
     return Timing(availability=ran, device=device, sweeps=[sweep(subject, SETTINGS)])
 
 
-def sound_results(found: Device | None, subjects: Sequence[Subject]) -> dict[str, Record]:
+def teeth(original: Original, text: str) -> Teeth:
+    """Plant the four faults of the kernel file that all forgeries have: one of each fate."""
+    first, differs = original.trials("interpreter")[0], build_place(*_names(original.rebuilds[0]))
+    wrong = Verdict(outcome="failed", cause="wrong-value", reason="an element is past its bound")
+    raised = Verdict(outcome="failed", cause="compile-error", reason="kernels/matmul.py:6: CompilationError: no")
+    seen: dict[TierName, int] = {tier: len(original.trials(tier)) for tier in original.tiers}
+    seen["compile"] = len(original.samples())
+    nothing = [
+        Exposure(tier=tier, place="*", verdict=saw_nothing(tier, seen[tier]), passed=seen[tier])
+        for tier in original.tiers
+    ]
+    place_ = f"{first[1]} {first[0].id}"
+    of: list[tuple[list[Exposure], str | None]] = [
+        ([Exposure(tier="interpreter", place=place_, verdict=wrong, passed=0)], None),
+        (nothing, differs),
+        (nothing[:2], None),
+        (
+            [
+                Exposure(tier="interpreter", place=place_, verdict=raised, passed=0),
+                Exposure(tier="compile", place=differs, verdict=raised, passed=0),
+            ],
+            None,
+        ),
+    ]
+    return Teeth(
+        loading=original.loading,
+        device=original.device,
+        tiers=original.tiers,
+        mutants=[
+            Mutant(
+                operator=mutation.operator,
+                line=mutation.line,
+                source=mutation.source,
+                replacement=mutation.replacement,
+                sha256=sha256_bytes(mutation.text.encode()),
+                outcome=fate(exposures, other),
+                exposures=exposures,
+                baseline=Verdict(outcome="passed", reason="2 variants are within the bound"),
+                differs=other,
+            )
+            for mutation, (exposures, other) in zip(mutants(text), of, strict=True)
+        ],
+    )
+
+
+def _names(build: tuple[DeclaredVariant, str, str]) -> tuple[str, str, str]:
+    return build[0].id, build[1], build[2]
+
+
+def sound_results(found: Device | None, subjects: Sequence[Subject], bitten: bool = False) -> dict[str, Record]:
     """Return the result of every record that claims are derived from, by path."""
     environment = records.environment(found)
     versions = {name: version(name) for name in LIBRARIES}
@@ -240,6 +296,9 @@ def sound_results(found: Device | None, subjects: Sequence[Subject]) -> dict[str
         results[place("compile", subject.name)] = compilation(subject)
         results[place("gpu", subject.name)] = gpu(subject, answer, found)
         results[place("timing", subject.name)] = timing(subject, answer, found)
+        if bitten:
+            original = Original(interpreter(subject), compilation(subject), gpu(subject, answer, found))
+            results[place("teeth", subject.name)] = teeth(original, KERNEL_FILE.format(name=subject.name))
     return results
 
 
@@ -299,7 +358,7 @@ class Forge:
         return self
 
     def _artifact(self, path: str, stage: StageName, result: Record, digests: Mapping[str, str]) -> Artifact[Any]:
-        kernel = path.split("/")[1] if stage in PER_KERNEL else None
+        kernel = path.split("/")[1] if stage in (*PER_KERNEL, *OPTIONAL) else None
         named = [place(need, kernel) for need in NEEDS[stage]]
         named += [f"kernels/{kernel}.py"] if kernel else []
         named += [source.as_posix() for source in modules(stage)]
@@ -350,7 +409,7 @@ class Forge:
             files[path] = canonical(artifacts[path])
             digests[path] = sha256_bytes(files[path])
 
-        for stage in ORDER[:6]:
+        for stage in EVIDENCE:
             for path in [path for path in self.results if path.endswith(f"/{stage}.json")]:
                 put(path, stage, self.results[path])
         put(place("claims"), "claims", self._claims(artifacts, digests))
@@ -380,8 +439,12 @@ class Forge:
 
 
 def forge(
-    found: Device | None = None, subjects: Sequence[Subject] = (MATMUL, SOFTMAX), *, rendered: bool = False
+    found: Device | None = None,
+    subjects: Sequence[Subject] = (MATMUL, SOFTMAX),
+    *,
+    rendered: bool = False,
+    bitten: bool = False,
 ) -> Forge:
-    """Return a sound bundle of a machine with this device, to do with what one likes."""
+    """Return a sound bundle of a machine with this device, to do with what one likes; `bitten`: with planted faults."""
     kernels = {f"kernels/{one.name}.py": KERNEL_FILE.format(name=one.name).encode() for one in subjects}
-    return Forge(sound_results(found, subjects), {**_project(), **kernels}, rendered=rendered)
+    return Forge(sound_results(found, subjects, bitten), {**_project(), **kernels}, rendered=rendered)

@@ -27,6 +27,7 @@ from records import (
     evidence,
     evidence_of,
     replaced,
+    teeth,
 )
 
 from assay import bundle, report
@@ -432,6 +433,14 @@ def test_logs_of_kernels_that_did_not_fail_stay_here(tree: Tree) -> None:
     blocked = evidence("gpu", replaced(with_failure("gpu"), availability=NO_DRIVER, checks=[]), "matmul")
     assert bundle.failed_logs([blocked, *evidence_of(SOFTMAX, device())]) == []
     assert not [name for name in open_bundle(packed(tree)).payload if "/logs/" in name]
+
+
+def test_faults_that_were_planted_bring_no_logs(tree: Tree) -> None:
+    write_logs("")
+    Path("results/matmul/logs/teeth-cpu-0.log").write_text("what faulty kernels print", "utf-8")
+    assert bundle.failed_logs([evidence("teeth", teeth(), "matmul")]) == []
+    wrong = [evidence("gpu", with_failure("gpu"), "matmul"), evidence("teeth", teeth(), "matmul")]
+    assert {path.name for path in bundle.failed_logs(wrong)} == {"gpu.log", "interpreter.log"}
 
 
 def test_logs_go_in_scrubbed(tree: Tree) -> None:

@@ -33,7 +33,7 @@ def share(got: float, want: float, limit: float) -> float:
 
 @given(rows)
 def test_it_passes_exactly_where_no_element_is_past_its_limit(row: list[tuple[float, float, float]]) -> None:
-    found = compare("y", "rule", *tensors(row), "words")
+    found = compare("y", *tensors(row), rule="rule", words="words")
     past = sum(abs(got - want) > limit for got, want, limit in row)
     assert found.past_bound == past
     assert (judge(found).outcome == "passed") == (past == 0)
@@ -43,7 +43,7 @@ def test_it_passes_exactly_where_no_element_is_past_its_limit(row: list[tuple[fl
 
 @given(rows)
 def test_the_worst_element_takes_the_largest_share_of_its_limit(row: list[tuple[float, float, float]]) -> None:
-    worst = compare("y", "rule", *tensors(row), "").worst
+    worst = compare("y", *tensors(row), rule="rule", words="").worst
     got, want, limit = row[worst.index[0]]
     assert (worst.got, worst.want, worst.bound) == (got, want, limit)
     assert worst.error == abs(got - want)
@@ -57,7 +57,7 @@ def test_one_nan_or_infinity_fails_and_is_the_worst(
     spot = data.draw(st.integers(0, len(row) - 1))
     got, want, limit = tensors(row)
     got[spot] = bad
-    found = compare("y", "rule", got, want, limit, "")
+    found = compare("y", got, want, limit, rule="rule", words="")
     verdict = judge(found)
     assert (verdict.outcome, verdict.cause) == ("failed", "not-finite")
     assert found.worst.index == [spot]
@@ -70,28 +70,28 @@ def test_one_nan_or_infinity_fails_and_is_the_worst(
 def test_a_nan_in_any_of_the_three_fails(got: float, want: float, limit: float, which: int) -> None:
     three = [got, want, limit]
     three[which] = NAN
-    found = compare("y", "rule", *tensors([(three[0], three[1], three[2])]), "")
+    found = compare("y", *tensors([(three[0], three[1], three[2])]), rule="rule", words="")
     same = three[0] == three[1] or (math.isnan(three[0]) and math.isnan(three[1]))
     assert (found.past_bound == 0) == same
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from([INF, NAN]))
 def test_a_limit_that_is_no_number_allows_nothing(got: float, want: float, limit: float) -> None:
-    assert compare("y", "rule", *tensors([(got, want, limit)]), "").past_bound == (got != want)
+    assert compare("y", *tensors([(got, want, limit)]), rule="rule", words="").past_bound == (got != want)
 
 
 @given(rows, st.floats(-1e6, 1e6), st.sampled_from([INF, -INF, NAN]))
 def test_a_finite_result_where_the_oracle_has_none_is_past_every_bound(
     row: list[tuple[float, float, float]], got: float, want: float
 ) -> None:
-    found = compare("y", "rule", *tensors([*row, (got, want, INF)]), "")
+    found = compare("y", *tensors([*row, (got, want, INF)]), rule="rule", words="")
     assert found.past_bound >= 1
     assert judge(found).outcome == "failed"
 
 
 @pytest.mark.parametrize("value", [INF, -INF, NAN])
 def test_what_the_oracle_gives_too_is_no_error(value: float) -> None:
-    found = compare("y", "rule", *tensors([(value, value, 0.0), (1.0, 1.0, 0.0)]), "")
+    found = compare("y", *tensors([(value, value, 0.0), (1.0, 1.0, 0.0)]), rule="rule", words="")
     assert judge(found).outcome == "passed"
     assert found.largest_error == 0.0
     assert found.largest_reference == 1.0
@@ -99,15 +99,15 @@ def test_what_the_oracle_gives_too_is_no_error(value: float) -> None:
 
 @pytest.mark.parametrize(("got", "want"), [(INF, -INF), (1.0, INF), (NAN, INF), (INF, 1.0)])
 def test_another_infinity_is_an_error(got: float, want: float) -> None:
-    assert judge(compare("y", "rule", *tensors([(got, want, 1e300)]), "")).outcome == "failed"
+    assert judge(compare("y", *tensors([(got, want, 1e300)]), rule="rule", words="")).outcome == "failed"
 
 
 @given(st.floats(1.0, 1e6), st.floats(2.0**-20, 1.0))
 def test_an_error_at_the_bound_passes_and_just_above_it_fails(want: float, limit: float) -> None:
     got = want + limit
     exact = got - want
-    at = compare("y", "rule", *tensors([(got, want, exact)]), "")
-    above = compare("y", "rule", *tensors([(got, want, math.nextafter(exact, 0.0))]), "")
+    at = compare("y", *tensors([(got, want, exact)]), rule="rule", words="")
+    above = compare("y", *tensors([(got, want, math.nextafter(exact, 0.0))]), rule="rule", words="")
     assert judge(at).outcome == "passed"
     assert judge(above).outcome == "failed"
     assert judge(above).cause == "wrong-value"
@@ -119,9 +119,9 @@ def test_scaling_everything_leaves_the_normalised_error_and_the_verdict(
 ) -> None:
     assume(all(value == 0 or abs(value) > 1e-200 for three in row for value in three))
     scale = 2.0**power
-    plain = compare("y", "rule", *tensors(row), "")
+    plain = compare("y", *tensors(row), rule="rule", words="")
     got, want, limit = tensors(row)
-    scaled = compare("y", "rule", got * scale, want * scale, limit * scale, "")
+    scaled = compare("y", got * scale, want * scale, limit * scale, rule="rule", words="")
     if plain.largest_reference:
         assert scaled.normalised_error == plain.normalised_error
     assert scaled.past_bound == plain.past_bound
@@ -130,7 +130,7 @@ def test_scaling_everything_leaves_the_normalised_error_and_the_verdict(
 
 @given(rows)
 def test_the_error_is_normalised_by_the_largest_reference(row: list[tuple[float, float, float]]) -> None:
-    found = compare("y", "rule", *tensors(row), "")
+    found = compare("y", *tensors(row), rule="rule", words="")
     largest = max(abs(want) for _, want, _ in row)
     assert found.largest_reference == largest
     assert found.largest_error == max(abs(got - want) for got, want, _ in row)
@@ -140,7 +140,7 @@ def test_the_error_is_normalised_by_the_largest_reference(row: list[tuple[float,
 def test_it_describes_the_output_in_its_own_type_and_shape() -> None:
     got = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.5, 6.0]], dtype=torch.float16)
     want = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=torch.float64)
-    found = compare("c", "rule", got, want, torch.tensor(0.25, dtype=torch.float64), "")
+    found = compare("c", got, want, torch.tensor(0.25, dtype=torch.float64), rule="rule", words="")
     assert (found.output, found.dtype, found.shape) == ("c", "float16", [2, 3])
     assert found.worst.index == [1, 1]
     assert judge(found).reason == (
@@ -150,4 +150,4 @@ def test_it_describes_the_output_in_its_own_type_and_shape() -> None:
 
 def test_a_single_number_has_an_empty_index() -> None:
     one = torch.tensor(2.0, dtype=torch.float64)
-    assert compare("y", "rule", one, one, torch.zeros((), dtype=torch.float64), "").worst.index == []
+    assert compare("y", one, one, torch.zeros((), dtype=torch.float64), rule="rule", words="").worst.index == []

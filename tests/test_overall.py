@@ -18,7 +18,7 @@ from assay.tiers import derive
 laws = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["passed", "failed", "cantTell", "inapplicable", "untested"])
 tiers: st.SearchStrategy[Tier] = st.sampled_from(
-    ["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed"]
+    ["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed", "teeth"]
 )
 any_claims = st.lists(st.builds(claim, tier=tiers, outcome=outcomes, cause=st.just("crash")), max_size=6)
 
@@ -34,7 +34,7 @@ def test_it_failed_exactly_where_a_claim_failed(claims: list[Claim]) -> None:
 
 @given(any_claims)
 def test_nothing_is_verified_that_has_a_gap(claims: list[Claim]) -> None:
-    shown = any(c.outcome == "passed" and c.tier != "gated" for c in claims)
+    shown = any(c.outcome == "passed" and c.tier not in ("gated", "teeth") for c in claims)
     assert shown or overall(claims) in ("NOT VERIFIED", "FAILED")
     if overall(claims) == "VERIFIED":
         assert {c.outcome for c in claims} <= {"passed", "inapplicable"}
@@ -146,6 +146,20 @@ def test_on_a_device_with_one_failure() -> None:
         "on NVIDIA H200 (sm_90, driver 580.159.04) 1 of 1 variants ran, 1 of 2 variants were accurate and "
         "1 of 1 variants were timed; correctness and timing on sm_80 remain blocked: no such device here."
     )
+
+
+def test_planted_faults_are_counted_over_all_kernels_and_decide_nothing_alone() -> None:
+    figures: list[dict[str, Any]] = [
+        {"caught": 45.0, "survived": 2.0, "baseline": 13.0},
+        {"caught": 19.0, "survived": 0.0, "baseline": 8.0},
+    ]
+    bitten = [replaced(claim(tier="teeth", variant="*", target=None), figures=of) for of in figures]
+    status = status_of(bitten, NOWHERE)
+    assert status.sentence == (
+        "NOT VERIFIED on 2026-11-29: the capability gate exited 1 as designed; "
+        "of 66 planted faults 64 are caught (the reference's shapes and tolerance alone catch 21)."
+    )
+    assert "planted" not in status_of(INTERPRETED, NOWHERE).sentence
 
 
 def test_a_gate_that_broke_is_why_the_device_tiers_are_blocked_and_not_a_missing_device() -> None:

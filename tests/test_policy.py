@@ -74,7 +74,7 @@ FORM = "expected <kernel>"
         ("matmul accurate sm_90 sm_80", FORM),
         (
             "matmul verified",
-            "expected one of the tiers interpreted, compiled, fits, gated, ran, accurate, timed, found",
+            "expected one of the tiers interpreted, compiled, fits, gated, ran, accurate, timed, teeth, found",
         ),
         ("matmul/tf32 acurate sm_90", "expected one of the tiers"),
         ("matmul x* sm_90", "expected one of the tiers"),

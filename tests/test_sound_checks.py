@@ -362,7 +362,8 @@ def test_nothing_ran_behind_a_shut_gate(device: Device | None) -> None:
 
 def test_a_kernel_that_does_not_load_on_the_device_is_sound() -> None:
     broken = Verdict(outcome="failed", cause="import-error", reason="no module named 'apex'")
-    nothing: dict[str, Any] = {"device": None, "declaration": None, "checks": [], "canaries": [], "contrasts": [], "executions": []}
+    lists: dict[str, Any] = {name: [] for name in ("checks", "canaries", "contrasts", "executions")}
+    nothing: dict[str, Any] = {"device": None, "declaration": None, **lists}
     untimed = Verdict(outcome="untested", cause="upstream", reason=f"stage 'gpu' failed: {broken.reason}")
 
     def spoil(forged: Forge) -> None:

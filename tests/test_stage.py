@@ -16,28 +16,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import ROOT
 
-from assay.artifact import exclusive, read, sha256_file
+from assay.artifact import exclusive, open_session, read, sha256_file
 from assay.config import READS, Settings
 from assay.errors import ConfigError, RecordError, UsageError
 from assay.record import ARTIFACTS, StageName
-from assay.stage import NEEDS, PER_KERNEL, Job, evidence_files, job_of, parser, record_path, run, stage_of
+from assay.stage import NEEDS, OPTIONAL, PER_KERNEL, Job, evidence_files, job_of, parser, record_path, run, stage_of
 
 stages: st.SearchStrategy[StageName] = st.sampled_from(list(ARTIFACTS))
+OF_A_KERNEL = (*PER_KERNEL, *OPTIONAL)
 names = st.from_regex(r"\A[a-z][a-z0-9_]{0,8}\Z")
 
 
 def job(stage: StageName, *arguments: str, all_evidence: bool = False) -> Job:
-    per_kernel = stage in PER_KERNEL
+    per_kernel = stage in OF_A_KERNEL
     kernel = ["--kernel", "kernels/softmax.py"] if per_kernel else []
     return job_of(stage, parser(stage, per_kernel, all_evidence).parse_args([*kernel, *arguments]))
 
 
 @given(stages, names)
 def test_a_record_lies_under_a_name_that_tells_its_stage_and_kernel(stage: StageName, kernel: str) -> None:
-    path = record_path(stage, kernel if stage in PER_KERNEL else None)
+    path = record_path(stage, kernel if stage in OF_A_KERNEL else None)
     assert stage_of(path) == stage
     assert path.parts[0] == "results"
-    assert (kernel in path.parts) == (stage in PER_KERNEL)
+    assert (kernel in path.parts) == (stage in OF_A_KERNEL)
 
 
 def test_no_two_stages_share_a_path() -> None:
@@ -56,7 +57,7 @@ def test_a_file_of_another_name_is_no_record(name: str) -> None:
 def test_the_recorded_command_is_the_same_job_again(stage: StageName) -> None:
     first = job(stage)
     assert first.command[:4] == ["python", "-m", "assay", stage]
-    again = job_of(stage, parser(stage, stage in PER_KERNEL).parse_args(first.command[4:]))
+    again = job_of(stage, parser(stage, stage in OF_A_KERNEL).parse_args(first.command[4:]))
     assert again.command == first.command
     # Keys that a stage does not read are not in its command, and have their defaults.
     assert dataclasses.replace(again, settings=first.settings) == first
@@ -75,7 +76,7 @@ def test_the_materials_are_the_stages_modules_the_kernel_and_the_records(stage: 
     found = job(stage)
     materials = set(map(str, found.materials()))
     assert {f"assay/{stage}.py", "assay/stage.py", "assay/artifact.py"} <= materials
-    assert ("kernels/softmax.py" in materials) == (stage in PER_KERNEL)
+    assert ("kernels/softmax.py" in materials) == (stage in OF_A_KERNEL)
     assert {str(record_path(need, "softmax")) for need in NEEDS[stage]} <= materials
 
 
@@ -104,6 +105,39 @@ def test_evidence_is_every_record_but_what_is_derived(tmp_path: Path, monkeypatc
     found = [Path("results/environment.json"), Path("results/gate.json"), Path("results/matmul/gpu.json")]
     assert evidence_files() == found
     assert job_in(tmp_path, monkeypatch).evidence == tuple(found)
+
+
+def planted(folder: Path, kernel: str) -> Path:
+    """Write a record of planted faults that was made from one file."""
+    path = Path(f"results/{kernel}/teeth.json")
+    open_session("teeth", kernel, [folder / "kernel.py"], []).write(path, records.teeth())
+    return path
+
+
+def test_a_record_that_need_not_be_there_is_taken_while_it_is_current_and_else_left_out_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kernel.py").write_text("1", "utf-8")
+    path = planted(Path(), "matmul")
+    assert job_in(tmp_path, monkeypatch).evidence == (path,)
+    Path("kernel.py").write_text("2", "utf-8")
+    found = job_in(tmp_path, monkeypatch)
+    assert found.evidence == ()
+    assert str(path) not in found.command
+    assert capsys.readouterr().err == (
+        "results/matmul/teeth.json: left out, since kernel.py has changed; "
+        "run stage 'teeth' again (snakemake --cores 1 teeth -R plant)\n"
+    )
+
+
+def test_a_record_that_was_edited_is_not_left_out_but_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kernel.py").write_text("1", "utf-8")
+    path = planted(Path(), "matmul")
+    path.write_bytes(path.read_bytes().replace(b"survived", b"caught"))
+    with pytest.raises(RecordError, match=r"^results/matmul/teeth\.json: .*edited after it was written"):
+        job_in(tmp_path, monkeypatch)
 
 
 def job_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:

@@ -12,7 +12,7 @@ from records import MATMUL, replaced
 from worlds import World, card, worlds
 
 from assay.artifact import canonical, sha256_bytes
-from assay.record import Cause, Claim, Compile, NonFinite, Outcome, StageName, Tier, Verdict, as_float
+from assay.record import Cause, Claim, Compile, NonFinite, Outcome, StageName, Teeth, Tier, Verdict, as_float
 from assay.rounding import PROBES, canary
 from assay.targets import capability_of, parse_capability
 from assay.tiers import ALL, Held, Machine, Subject, derive
@@ -41,6 +41,7 @@ def test_every_question_is_answered_once(world: World) -> None:
             expected.add((subject.name, variant, "interpreted", None))
             expected |= {(subject.name, variant, tier, t) for tier in ("compiled", "fits") for t in world.targets}
             expected |= {(subject.name, variant, tier, t) for tier in DEVICE_TIERS for t in [*world.targets, *here]}
+        expected |= {(subject.name, ALL, "teeth", None)} if "teeth" in subject.records else set()
     found = [(c.kernel, c.variant, c.tier, c.target) for c in claims_of(world)]
     assert len(found) == len(set(found))
     assert set(found) == expected
@@ -162,8 +163,9 @@ class Here:
             "timing": records.timing(MATMUL, device),
         } | results
         self.machine = Machine(held("environment.json", usual["environment"]), held("gate.json", usual["gate"]))
-        stages: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing")
-        self.subject = Subject("matmul", {stage: held(f"matmul/{stage}.json", usual[stage]) for stage in stages})
+        stages: tuple[StageName, ...] = ("interpreter", "compile", "gpu", "timing", "teeth")
+        there = [stage for stage in stages if stage in usual]
+        self.subject = Subject("matmul", {stage: held(f"matmul/{stage}.json", usual[stage]) for stage in there})
 
     def claim(self, tier: Tier, target: str | None = None, variant: str = "tf32/64x64x32") -> Claim:
         claims = derive(self.machine, [self.subject], ("sm_75", "sm_90"), "8.0")
@@ -425,6 +427,56 @@ def test_each_way_to_come_out(
     claim = here().claim(tier, target)
     assert (claim.outcome, claim.cause) == (outcome, cause)
     assert reason in claim.reason
+
+
+def teeth_with(*outcomes: str, **changes: Any) -> Teeth:
+    """Return a record of planted faults that met these fates."""
+    of = {mutant.outcome: mutant for mutant in records.teeth().mutants}
+    found: Teeth = replaced(records.teeth(), mutants=[of[outcome] for outcome in outcomes], **changes)  # type: ignore[index]
+    return found
+
+
+BITTEN: list[tuple[str, Teeth, Outcome, Cause | None, str]] = [
+    ("all caught", teeth_with("caught", "equivalent", "invalid"), "passed", None, "1 of 1 planted faults caught"),
+    (
+        "one survived",
+        teeth_with("caught", "survived"),
+        "cantTell",
+        "survivors",
+        "1 of 2 survived, the first in line 11: ",
+    ),
+    (
+        "nothing to catch",
+        teeth_with("equivalent", "invalid"),
+        "inapplicable",
+        "policy",
+        "no change in it makes a fault",
+    ),
+    ("no tier", teeth_with("survived", tiers=[]), "untested", "upstream", "no tier could look"),
+    (
+        "not loaded",
+        teeth_with(loading=verdict("import-error"), tiers=[]),
+        "untested",
+        "upstream",
+        "the kernel file does not load: it was import-error",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "teeth", "outcome", "cause", "reason"), BITTEN, ids=[row[0] for row in BITTEN])
+def test_a_survivor_is_a_doubt_and_no_failure(
+    name: str, teeth: Teeth, outcome: Outcome, cause: Cause | None, reason: str
+) -> None:
+    claim = Here(teeth=teeth).claim("teeth", None, ALL)
+    assert (claim.outcome, claim.cause) == (outcome, cause)
+    assert reason in claim.reason
+    assert claim.sentence == "every planted fault in matmul that is not equivalent is caught"
+    assert sum(claim.figures[fate] for fate in ("caught", "survived", "equivalent", "invalid")) == len(teeth.mutants)  # type: ignore[misc]
+
+
+def test_the_first_survivor_is_the_evidence_of_a_doubt() -> None:
+    claim = Here(teeth=teeth_with("caught", "survived", "survived")).claim("teeth", None, ALL)
+    assert [link.pointer for link in claim.links] == ["/result/mutants", "/result/mutants/1"]
 
 
 def test_a_file_that_does_not_load_fails_once_and_leaves_the_rest_untested() -> None:

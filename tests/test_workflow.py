@@ -21,8 +21,8 @@ from assay.record import ARTIFACTS, StageName
 pytestmark = pytest.mark.slow
 
 STAGES = get_args(StageName)
-# A bundle is made on demand, under a name that nobody knows ahead.
-PIPELINE = [stage for stage in STAGES if stage != "bundle"]
+# Made on demand: a bundle under a name that nobody knows ahead, and planted faults, which take minutes.
+PIPELINE = [stage for stage in STAGES if stage not in ("bundle", "teeth")]
 FOLLOWS: dict[str, set[str]] = {
     "environment": {"interpreter", "compile", "gate", "gpu", "timing", "claims", "render"},
     "interpreter": {"claims", "render"},
@@ -192,6 +192,51 @@ def test_a_record_of_other_sources_is_refused_by_name(project: Project) -> None:
     assert done.returncode == 1
     assert re.search(r"results/one/\w+\.json: .*kernels/one\.py", done.stdout)
     assert report_of(project) == before
+
+
+# Planted faults
+
+
+def bitten(project: Project) -> set[str]:
+    return {claim["kernel"] for claim in read_claims(project) if claim["tier"] == "teeth"}
+
+
+def test_faults_are_planted_on_demand_and_shown_from_then_on(project: Project) -> None:
+    assert "plant" not in project.planned()
+    done = project.snakemake("teeth")
+    assert done.returncode == 0, done.stdout
+    printed = re.findall(
+        r"^(one|two): (\d+) of (\d+) planted faults caught .* survived; the ", done.stdout, re.MULTILINE
+    )
+    assert [kernel for kernel, _, _ in printed][-2:] == ["one", "two"]
+    assert project.planned() == {"claims", "render"}
+    before = project.records()
+    done = project.snakemake("report")
+    assert done.returncode == 0, done.stdout
+    assert project.made_since(before) == {"claims", "report"}
+    assert bitten(project) == {"one", "two"}
+    assert re.search(
+        r"of \d+ planted faults \d+ are caught", json.loads(project.records()["report"])["result"]["status"]["sentence"]
+    )
+    assert project.planned() == set()
+    _show_no_stale_faults(project)
+
+
+def _show_no_stale_faults(project: Project) -> None:
+    """What was planted in another version of a kernel is left out, by name, and not planted anew."""
+    before = project.records()
+    project.edit("kernels/one.py", "1.0", "1.5")
+    done = project.snakemake("report")
+    assert done.returncode == 0, done.stdout
+    assert "results/one/teeth.json: left out, since kernels/one.py has changed" in done.stdout
+    assert bitten(project) == {"two"}
+    assert project.records()["one/teeth"] == before["one/teeth"]
+    done = project.snakemake("teeth")
+    assert done.returncode == 0, done.stdout
+    assert project.made_since(before) >= {"one/teeth"}
+    assert project.records()["two/teeth"] == before["two/teeth"]
+    assert project.snakemake("report").returncode == 0
+    assert bitten(project) == {"one", "two"}
 
 
 # Runs that fail
@@ -382,5 +427,5 @@ def test_snakefile_and_rule_files_are_short_and_open_with_inputs_and_outputs() -
 
 
 def test_every_record_is_made_by_a_rule_that_keeps_the_earlier_one() -> None:
-    for stage in PIPELINE:
+    for stage in (*PIPELINE, "teeth"):
         assert "update(" in (ROOT / f"rules/{stage}.smk").read_text("utf-8")

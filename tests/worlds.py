@@ -28,6 +28,7 @@ from assay.record import (
     Interpreter,
     StageName,
     Sweep,
+    Teeth,
     Timing,
     Unavailable,
     Verdict,
@@ -250,6 +251,16 @@ def timings(draw: Any, declared: Declaration, gpu: Gpu) -> Timing:
 
 
 @st.composite
+def teeth(draw: Any) -> Teeth:
+    mutants = draw(st.lists(st.sampled_from(records.teeth().mutants), max_size=6))
+    loading = draw(verdicts(*LOADING))
+    if loading.outcome != "passed":
+        return Teeth(loading=loading, device=None, tiers=[], mutants=[])
+    looked = draw(st.sampled_from([["interpreter", "compile"], ["compile"], []]))
+    return Teeth(loading=loading, device=None, tiers=looked, mutants=mutants)
+
+
+@st.composite
 def subjects(draw: Any, name: str, machine: Machine, targets: Sequence[str]) -> Subject:
     declared = draw(declarations())
     gpu = draw(gpus(declared, machine.gate.result, machine.device))
@@ -259,6 +270,8 @@ def subjects(draw: Any, name: str, machine: Machine, targets: Sequence[str]) -> 
         "gpu": gpu,
         "timing": draw(timings(declared, gpu)),
     }
+    # A kernel need not have a record of planted faults.
+    results |= {"teeth": draw(teeth())} if draw(st.booleans()) else {}
     return Subject(name, {s: draw(hold(f"results/{name}/{s}.json", result)) for s, result in results.items()})
 
 

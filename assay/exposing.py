@@ -1,0 +1,182 @@
+"""The asking side of planted faults: one faulty kernel file put before each tier, in a child process."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from assay.artifact import sha256_bytes
+from assay.building import Wanted, build
+from assay.catching import RAISED, UNTRIED, Fate, Seen, expose, fate, has_run, is_open
+from assay.child import Child, Fault, ask
+from assay.correctness import Terms, Trial, Tried, canaries, try_one
+from assay.findings import findings
+from assay.forking import Session
+from assay.judgement import contrasts
+from assay.mutation import Mutation
+from assay.original import LAUNCH, Original, TierName, build_place, cubins
+from assay.privacy import scrub
+from assay.record import Build, Digest, Exposure, Mutant, Verdict
+
+
+@dataclass
+class Faulty:
+    """One faulty kernel file, written to `path`, and what has been found of it so far."""
+
+    mutation: Mutation
+    path: Path
+    exposures: list[Exposure] = field(default_factory=list)
+    baseline: Verdict = UNTRIED
+    differs: str | None = None
+
+    def __post_init__(self) -> None:
+        """A change in how a kernel is launched is a change, though its code stays as it is."""
+        self.differs = LAUNCH if self.mutation.place == "launch" else None
+
+    def __str__(self) -> str:
+        """Name it for the terminal."""
+        return f"{self.mutation.operator} in line {self.mutation.line}"
+
+    @property
+    def fate(self) -> Fate:
+        """What became of it, by what is known now."""
+        return fate(self.exposures, self.differs)
+
+    @property
+    def open(self) -> bool:
+        """Whether another tier is to look at it."""
+        return is_open(self.exposures, self.differs)
+
+    def record(self) -> Mutant:
+        """Return the record of it."""
+        return Mutant(
+            operator=self.mutation.operator,
+            line=self.mutation.line,
+            source=self.mutation.source,
+            replacement=self.mutation.replacement,
+            sha256=sha256_bytes(self.mutation.text.encode()),
+            outcome=self.fate,
+            exposures=self.exposures,
+            baseline=self.baseline,
+            differs=self.differs if self.fate == "survived" else None,
+        )
+
+
+def _tidy(verdict: Verdict, path: Path) -> Verdict:
+    """Return a verdict that names the file as it is named in its project, not where the faulty one was written."""
+    folder = scrub(f"{path.parent.parent}/")
+    return replace(verdict, reason=verdict.reason.replace(folder, ""))
+
+
+def _tidied(seen: Iterator[Seen], path: Path) -> Iterator[Seen]:
+    return ((place, _tidy(verdict, path)) for place, verdict in seen)
+
+
+# The correctness tiers
+
+
+def _aside(original: Original, tried: Sequence[Tried]) -> Iterator[Seen]:
+    """Yield what the latest trial on a device shows beside its own verdict: canaries, and precisions set apart."""
+    broken = {c.variant for c in original.gpu.canaries if c.verdict.outcome == "failed"}
+    for one in canaries(tried[-1:], gated=True):
+        if one.variant not in broken and one.verdict.outcome == "failed":
+            yield f"{one.variant} canary, {one.operand} operand", one.verdict
+    kept = {(c.case, c.configuration) for c in original.gpu.contrasts if c.verdict.outcome == "passed"}
+    for pair in contrasts(original.declaration, [t.check for t in tried], gated=True):
+        if (pair.case, pair.configuration) in kept and pair.verdict.outcome == "failed":
+            yield f"{pair.case} {pair.lesser}/{pair.configuration} against {pair.reference}", pair.verdict
+
+
+def _try_in_turn(process: Session, original: Original, tier: TierName, terms: Terms) -> Iterator[Seen]:
+    tried: list[Tried] = []
+    for trial in (Trial(variant, case) for variant, case in original.trials(tier)):
+        tried.append(try_one(process, trial, terms, original.declaration))
+        yield str(trial), tried[-1].check.verdict
+        if tier == "gpu":
+            yield from _aside(original, tried)
+        if tier == "gpu" and tried[-1].check.verdict.cause in RAISED:
+            # One error can spoil the whole context on a device.
+            process.close()
+
+
+def try_faulty(child: Child, faulty: Faulty, original: Original, tier: TierName, terms: Terms) -> None:
+    """Try a faulty kernel on everything that the kernel itself passed at a tier, until something is wrong."""
+    with Session(child, faulty.path) as process:
+        seen = _try_in_turn(process, original, tier, terms)
+        faulty.exposures.append(expose(tier, _tidied(seen, faulty.path), has_run(faulty.exposures)))
+
+
+def compare_plainly(child: Child, faulty: Faulty, original: Original, tier: TierName, terms: Terms) -> None:
+    """Look at a faulty kernel in the reference script's way; a crash or an exception would end that script too."""
+    case, variants = original.plain(tier)
+    request = {"do": "baseline", "case": case, "variants": variants, "seed": terms.seeds[0]}
+    with Session(child, faulty.path) as process:
+        answer = ask(process, request, Verdict, terms.limit_s)
+        verdict = answer.verdict() if isinstance(answer, Fault) else answer
+        faulty.baseline = _tidy(verdict, faulty.path)
+
+
+# The compile tier
+
+
+def _wanted(original: Original, there: Build) -> Wanted:
+    return Wanted(original.variants[there.variant], there.target, there.case)
+
+
+def place_of(wanted: Wanted) -> str:
+    """Return how a record names a build."""
+    return build_place(wanted.variant.id, wanted.target, wanted.case)
+
+
+def _build_samples(process: Session, original: Original, made: list[Build], limit_s: float) -> Iterator[Seen]:
+    for wanted in (_wanted(original, there) for there in original.samples()):
+        made.append(build(process, wanted, limit_s))
+        yield place_of(wanted), made[-1].compiled
+    kept = {(f.precision, f.target) for f in original.compiled.findings if f.verdict.outcome == "passed"}
+    for finding in findings(original.declaration, made):
+        if (finding.precision, finding.target) in kept and finding.verdict.outcome == "failed":
+            yield f"{finding.precision} {finding.target}", finding.verdict
+
+
+def compile_faulty(child: Child, faulty: Faulty, original: Original, limit_s: float) -> None:
+    """Compile a faulty kernel in each precision for one target: the instructions must keep what each promises."""
+    made: list[Build] = []
+    with Session(child, faulty.path) as process:
+        seen = _build_samples(process, original, made, limit_s)
+        faulty.exposures.append(expose("compile", _tidied(seen, faulty.path), has_run(faulty.exposures)))
+    pairs = zip(original.samples(), made, strict=False)
+    other = [_wanted(original, there) for there, here in pairs if cubins(there) != cubins(here)]
+    if other:
+        faulty.differs = place_of(other[0])
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """One build of a faulty kernel to set beside that of the kernel itself."""
+
+    faulty: Faulty
+    wanted: Wanted
+
+    def __str__(self) -> str:
+        """Name it for the terminal."""
+        return f"{self.faulty}: {self.wanted}"
+
+
+def is_other(child: Child, item: Rebuild, original: Original, kernel: Path, limit_s: float) -> bool:
+    """Return whether a build of a faulty kernel is other code; False too where one was found to be already."""
+    if item.faulty.differs is not None:
+        return False
+    ahead = {(b.variant, b.target, b.case): cubins(b) for b in original.builds}
+    expected = ahead.get((item.wanted.variant.id, item.wanted.target, item.wanted.case))
+    if expected is None:
+        expected = _code(child, kernel, item.wanted, limit_s)
+    if _code(child, item.faulty.path, item.wanted, limit_s) == expected:
+        return False
+    item.faulty.differs = place_of(item.wanted)
+    return True
+
+
+def _code(child: Child, kernel: Path, wanted: Wanted, limit_s: float) -> list[Digest]:
+    with Session(child, kernel) as process:
+        return cubins(build(process, wanted, limit_s))

@@ -1,0 +1,150 @@
+"""A kernel as it is, by its records: what a faulty version of it is held against. Pure.
+
+Only what the kernel itself passes is asked of a faulty version, so that a fault of its own catches nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from assay.findings import TENSOR_CORE_CAPABILITY
+from assay.record import (
+    Build,
+    Check,
+    Compile,
+    Declaration,
+    DeclaredVariant,
+    Device,
+    Digest,
+    Gpu,
+    Interpreter,
+    Verdict,
+)
+from assay.targets import capability_of
+
+TierName = Literal["interpreter", "compile", "gpu"]
+TIERS: tuple[TierName, ...] = ("interpreter", "compile", "gpu")
+
+
+LAUNCH = "launch"
+"""Stands for a build where it is the launch that differs, and not the code."""
+
+
+def cubins(build: Build) -> list[Digest]:
+    """Return the digests of what a launch was compiled to, in order."""
+    return [binary.cubin_sha256 for binary in build.binaries]
+
+
+def build_place(variant: str, target: str, case: str) -> str:
+    """Return how a record names a build."""
+    return f"{variant} {target} {case}"
+
+
+def _elements(check: Check) -> int:
+    return sum(comparison.elements for comparison in check.comparisons)
+
+
+@dataclass(frozen=True)
+class Original:
+    """The records of one kernel, of which `gpu` may say that no device ran."""
+
+    interpreter: Interpreter
+    compiled: Compile
+    gpu: Gpu
+
+    @property
+    def loading(self) -> Verdict:
+        """Whether faults can be planted: whether the kernel file itself could be loaded."""
+        for loading in (self.interpreter.loading, self.compiled.loading):
+            if loading.outcome != "passed":
+                return loading
+        return self.interpreter.loading
+
+    @property
+    def declaration(self) -> Declaration:
+        """What the kernel declares; there is one where loading passed."""
+        assert self.compiled.declaration is not None
+        return self.compiled.declaration
+
+    @cached_property
+    def variants(self) -> Mapping[str, DeclaredVariant]:
+        """The declared variants by id."""
+        return {variant.id: variant for variant in self.declaration.variants}
+
+    def _checks(self, tier: TierName) -> Sequence[Check]:
+        of: dict[TierName, Sequence[Check]] = {"interpreter": self.interpreter.checks, "gpu": self.gpu.checks}
+        return [check for check in of.get(tier, ()) if check.verdict.outcome == "passed"]
+
+    @property
+    def tiers(self) -> list[TierName]:
+        """The tiers that can look at a faulty version: those that the kernel passed something at."""
+        found = {tier: bool(self.builds if tier == "compile" else self._checks(tier)) for tier in TIERS}
+        return [tier for tier in TIERS if found[tier]]
+
+    @property
+    def device(self) -> Device | None:
+        """The device that the gpu tier runs on."""
+        return self.gpu.device if "gpu" in self.tiers else None
+
+    def trials(self, tier: TierName) -> list[tuple[DeclaredVariant, str]]:
+        """Return the variants and cases that a faulty version is tried on: small cases first, variant by variant."""
+        passed = {(check.variant, check.case): _elements(check) for check in self._checks(tier)}
+        size = {case: elements for (_, case), elements in passed.items()}
+        cases = sorted(size, key=lambda case: (size[case], self.declaration.cases.index(case)))
+        return [
+            (variant, case) for variant in self.declaration.variants for case in cases if (variant.id, case) in passed
+        ]
+
+    @cached_property
+    def builds(self) -> list[Build]:
+        """The builds that compiled, quick ones first: products are unrolled for targets without tensor cores.
+
+        Of the others those for the device come first, which will launch the same code.
+        """
+        here = None if self.gpu.device is None else self.gpu.device.target
+        return sorted(
+            [build for build in self.compiled.builds if build.compiled.outcome == "passed"],
+            key=lambda build: (capability_of(build.target) < TENSOR_CORE_CAPABILITY, build.target != here),
+        )
+
+    @cached_property
+    def rebuilds(self) -> list[tuple[DeclaredVariant, str, str]]:
+        """Return variant, target and case of the builds that must all be the same code for a change to be no fault:
+        every one that was compiled ahead, and for the first of them every case, because strides and alignment decide
+        the code too.
+        """
+        ahead = [(self.variants[build.variant], build.target, build.case) for build in self.builds]
+        variant, target, first = ahead[0]
+        return [*ahead, *((variant, target, case) for case in self.cases if case != first)]
+
+    def samples(self) -> list[Build]:
+        """Return one build of each precision for one target: enough to see which instructions a fault multiplies with.
+
+        Their configuration is the first where a precision has it, so that precisions can be set side by side.
+        """
+        first = self.declaration.variants[0].configuration
+        builds = [build for build in self.builds if build.target == self.builds[0].target]
+        of: dict[str, Build] = {}
+        for build in sorted(builds, key=lambda build: self.variants[build.variant].configuration != first):
+            of.setdefault(self.variants[build.variant].precision, build)
+        return list(of.values())
+
+    @property
+    def cases(self) -> list[str]:
+        """The cases that the kernel passes somewhere, as declared."""
+        passed = {check.case for tier in TIERS for check in self._checks(tier)}
+        return [case for case in self.declaration.cases if case in passed]
+
+    def plain(self, tier: TierName) -> tuple[str, list[str]]:
+        """Return the case and the variants that the reference script's way takes: the first case, and the first
+        configuration of each precision, or of the first two that are set against each other where some are.
+        """
+        passed = {(check.variant, check.case) for check in self._checks(tier)}
+        case = next(case for case in self.declaration.cases if any(case == of for _, of in passed))
+        pairs = self.declaration.contrasts
+        chosen: dict[str, str] = {}
+        for variant in self.declaration.variants:
+            if (variant.id, case) in passed and (not pairs or variant.precision in pairs[0]):
+                chosen.setdefault(variant.precision, variant.id)
+        return case, list(chosen.values())

@@ -1,0 +1,156 @@
+"""Stage `teeth`: plants faults in one kernel and says which of them the evidence would have caught, and how.
+
+Each fault is the kernel file with one change in its syntax tree. The tiers look in order, each as it looked at the
+kernel itself, until one catches it; what none catches is compared with the kernel's own code. It takes minutes, so
+nothing else waits for it.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.building import Wanted
+from assay.catching import line
+from assay.child import Child, compiling_environment, interpreting_environment
+from assay.correctness import Terms
+from assay.exposing import (
+    Faulty,
+    Rebuild,
+    compare_plainly,
+    compile_faulty,
+    is_other,
+    place_of,
+    try_faulty,
+)
+from assay.forking import opening
+from assay.mutation import mutants
+from assay.original import Original
+from assay.pool import Item, Pool, worker_count
+from assay.progress import Progress
+from assay.record import Teeth
+from assay.stage import Job, run
+
+WORKER = "assay.faulty"
+
+
+@dataclass(frozen=True)
+class Field:
+    """What all faults of one kernel have in common."""
+
+    job: Job
+    original: Original
+    folder: Path
+
+    @property
+    def terms(self) -> Terms:
+        """On what terms a faulty kernel is tried."""
+        return Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s)
+
+    def children(self, device: str, environment: Mapping[str, str]) -> list[Child]:
+        """Return children that have imported everything; a device has one, or they would be short of its memory."""
+        count = 1 if device == "cuda" else worker_count(self.job.settings.teeth.workers)
+        command = [sys.executable, "-m", WORKER, device]
+        first = opening(self.job.settings.loading.limit_s)
+        logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]
+        return [Child(command, environment, log, first) for log in logs]
+
+    def ask(self, what: str, items: Sequence[Item], ask: Callable[[Child, Item], object], device: str) -> list[object]:
+        """Ask of every item, and say how far it is."""
+        cache = str(self.folder / "cache")
+        environment = interpreting_environment() if device == "cpu" else compiling_environment(cache)
+        progress = Progress(f"teeth {self.job.name}, {what}", len(items))
+        answers = Pool(items, ask, progress).run(self.children(device, environment)) if items else []
+        progress.close(f"{len(items)} done")
+        return list(answers)
+
+
+def write_all(job: Job, folder: Path) -> list[Faulty]:
+    """Write every faulty version of the kernel file, each in a folder of its own that reasons name alike."""
+    assert job.kernel is not None
+    found = []
+    for number, mutation in enumerate(mutants(job.kernel.read_text("utf-8"))):
+        path = folder / str(number) / "kernels" / job.kernel.name
+        path.parent.mkdir(parents=True)
+        path.write_text(mutation.text, "utf-8")
+        found.append(Faulty(mutation, path))
+    return found
+
+
+def interpret(field: Field, faults: Sequence[Faulty]) -> None:
+    """Put every fault before the interpreter, and look at it in the reference script's way where no device will."""
+    original, terms = field.original, field.terms
+
+    def ask(child: Child, faulty: Faulty) -> None:
+        try_faulty(child, faulty, original, "interpreter", terms)
+        if original.device is None:
+            compare_plainly(child, faulty, original, "interpreter", terms)
+
+    field.ask("interpreter", faults, ask, "cpu")
+
+
+def compile_open(field: Field, faults: Sequence[Faulty]) -> None:
+    """Compile what is not caught yet, and find out what is no fault because its code is the kernel's own."""
+    original, limit_s = field.original, field.job.settings.compile.limit_s
+    waiting = [faulty for faulty in faults if faulty.open]
+    field.ask("compile", waiting, lambda child, one: compile_faulty(child, one, original, limit_s), "none")
+    same = [faulty for faulty in waiting if faulty.fate == "equivalent"]
+    items = [Rebuild(faulty, Wanted(*wanted)) for wanted in original.rebuilds for faulty in same]
+    kernel = field.job.kernel
+    assert kernel is not None
+    others = field.ask("code", items, lambda child, one: is_other(child, one, original, kernel, limit_s), "none")
+    # Several are compared at a time, so that which difference was found first is chance; which is first is not.
+    for item, other in reversed(list(zip(items, others, strict=True))):
+        if other:
+            item.faulty.differs = place_of(item.wanted)
+
+
+def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
+    """Put what is not caught yet before the device, and look at every fault in the reference script's way."""
+    original, terms = field.original, field.terms
+
+    def ask(child: Child, faulty: Faulty) -> None:
+        compare_plainly(child, faulty, original, "gpu", terms)
+        if faulty.open:
+            try_faulty(child, faulty, original, "gpu", terms)
+
+    field.ask("gpu", faults, ask, "cuda")
+
+
+def plant(job: Job) -> Teeth:
+    """Plant every fault and put it before the tiers."""
+    original = Original(job.read("interpreter").result, job.read("compile").result, job.read("gpu").result)
+    if original.loading.outcome != "passed":
+        return Teeth(loading=original.loading, device=None, tiers=[], mutants=[])
+    tiers = original.tiers
+    with tempfile.TemporaryDirectory(prefix="assay-teeth-") as folder:
+        faults = write_all(job, Path(folder))
+        field = Field(job, original, Path(folder))
+        if "interpreter" in tiers:
+            interpret(field, faults)
+        if "compile" in tiers:
+            compile_open(field, faults)
+        if "gpu" in tiers:
+            try_on_device(field, faults)
+    found = Teeth(
+        loading=original.loading,
+        device=original.device,
+        tiers=tiers,
+        mutants=[faulty.record() for faulty in faults],
+    )
+    print(line(str(job.name), found), file=sys.stderr)
+    return found
+
+
+def named(argv: Sequence[str]) -> list[str]:
+    """Let a kernel be given by its name, or its path, alone: `teeth matmul` for `teeth --kernel kernels/matmul.py`."""
+    if not argv or argv[0].startswith("-"):
+        return list(argv)
+    path = argv[0] if argv[0].endswith(".py") else f"kernels/{argv[0]}.py"
+    return ["--kernel", path, *argv[1:]]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the stage."""
+    return run("teeth", named(argv), plant)

@@ -1,0 +1,85 @@
+"""What a faulty version is held against: only what the kernel itself passed, small and quick things first."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import records
+from hypothesis import given
+from hypothesis import strategies as st
+from records import MATMUL, NO_DRIVER, replaced
+
+from assay.original import Original, cubins
+from assay.record import Check, Verdict
+from assay.targets import capability_of
+
+FAILED = Verdict(outcome="failed", cause="wrong-value", reason="it is wrong")
+H200 = records.device()
+ORIGINAL = Original(
+    records.interpreter(MATMUL), records.compilation(MATMUL, ("sm_75", "sm_80", "sm_90")), records.gpu(MATMUL, None)
+)
+
+
+def with_checks(change: Any) -> Original:
+    checks = [change(at, check) for at, check in enumerate(ORIGINAL.interpreter.checks)]
+    return Original(replaced(ORIGINAL.interpreter, checks=checks), ORIGINAL.compiled, ORIGINAL.gpu)
+
+
+@given(st.sets(st.integers(0, 7)))
+def test_a_faulty_version_is_tried_on_exactly_what_the_kernel_passed(broken: set[int]) -> None:
+    def change(at: int, check: Check) -> Check:
+        return replaced(check, verdict=FAILED) if at in broken else check
+
+    original = with_checks(change)
+    passed = [check for check in original.interpreter.checks if check.verdict.outcome == "passed"]
+    tried = [(variant.id, case) for variant, case in original.trials("interpreter")]
+    assert len(tried) == len(set(tried))
+    assert set(tried) == {(check.variant, check.case) for check in passed}
+    assert ("interpreter" in original.tiers) == bool(passed)
+
+
+def test_variants_come_one_after_another_and_cases_from_small_to_large() -> None:
+    def change(at: int, check: Check) -> Check:
+        size = 4 if check.case == MATMUL.cases[1] else 400
+        return replaced(check, comparisons=[replaced(check.comparisons[0], elements=size)])  # type: ignore[no-any-return]
+
+    trials = with_checks(change).trials("interpreter")
+    assert [case for _, case in trials[:2]] == [MATMUL.cases[1], MATMUL.cases[0]]
+    assert [variant.id for variant, _ in trials[::2]] == [variant.id for variant in MATMUL.variants]
+
+
+def test_builds_without_tensor_cores_come_last_and_the_devices_own_first() -> None:
+    assert [b.target for b in ORIGINAL.builds[:: len(MATMUL.variants)]] == ["sm_80", "sm_90", "sm_75"]
+    on_device = Original(ORIGINAL.interpreter, ORIGINAL.compiled, records.gpu(MATMUL, H200))
+    assert [b.target for b in on_device.builds[:: len(MATMUL.variants)]] == ["sm_90", "sm_80", "sm_75"]
+    assert on_device.device == H200
+    assert ORIGINAL.device is None
+
+
+def test_samples_are_one_build_of_each_precision_in_one_configuration_for_one_target() -> None:
+    found = ORIGINAL.samples()
+    assert [build.variant for build in found] == ["ieee/64x64x32", "tf32/64x64x32"]
+    assert {build.target for build in found} == {"sm_80"}
+
+
+def test_all_builds_and_all_cases_must_be_the_same_code() -> None:
+    found = [(variant.id, target, case) for variant, target, case in ORIGINAL.rebuilds]
+    ahead = [(build.variant, build.target, build.case) for build in ORIGINAL.builds]
+    assert found == [*ahead, ("ieee/64x64x32", "sm_80", MATMUL.cases[1])]
+    assert capability_of(found[0][1]) >= (8, 0)
+    assert cubins(ORIGINAL.builds[0]) == [records.cubin("ieee/64x64x32", "sm_80")]
+
+
+def test_the_reference_scripts_way_takes_the_first_case_and_the_two_precisions_set_apart() -> None:
+    assert ORIGINAL.plain("interpreter") == (MATMUL.cases[0], ["ieee/64x64x32", "tf32/64x64x32"])
+
+
+@pytest.mark.parametrize("stage", ["interpreter", "compiled"])
+def test_of_a_file_that_one_stage_could_not_load_nothing_is_planted(stage: str) -> None:
+    broken = replaced(getattr(ORIGINAL, stage), loading=FAILED)
+    assert dataclasses.replace(ORIGINAL, **{stage: broken}).loading == FAILED
+
+
+def test_without_a_device_its_tier_does_not_look() -> None:
+    assert ORIGINAL.gpu.availability == NO_DRIVER
+    assert ORIGINAL.tiers == ["interpreter", "compile"]

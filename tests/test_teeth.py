@@ -1,0 +1,228 @@
+"""The teeth stage, run for real on a small kernel whose faults meet every fate; and on a device where there is one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import PYTHON_PATH
+from records import ROOT, environment, gate
+from trials import DOUBLE, written
+
+from assay import compile as compile_stage
+from assay import interpreter as interpreter_stage
+from assay import teeth as teeth_stage
+from assay.admission import chosen_device, without_device
+from assay.artifact import open_session, read
+from assay.mutation import mutants
+from assay.record import Artifact, Mutant, Teeth
+
+SUMS = '''
+"""Adds up a vector, block by block."""
+
+import torch
+import triton
+import triton.language as tl
+
+from assay.kernel import Case, Kernel, Output, ReductionBound, Variant, Work
+
+
+@triton.jit
+def sums_kernel(x_ptr, y_ptr, n, FAR: tl.constexpr):
+    i = tl.arange(0, 64).to(tl.int64)
+    total = 0.0 * tl.load(x_ptr)
+    start = 0
+    while start < n:
+        inside = start + i < n
+        at = tl.where(inside, start + i, FAR)
+        x = tl.load(x_ptr + at, mask=inside, other=0.0)
+        unused = x * 3.0
+        total += tl.sum(x, axis=0)
+        start += 64
+    tl.store(y_ptr, total)
+
+
+KERNEL = Kernel(
+    name="sums",
+    title="Sums",
+    inputs=lambda size, generator: {"x": torch.rand(size["n"], generator=generator)},
+    outputs=lambda inputs: {"y": Output((1,))},
+    oracle=lambda inputs: {"y": inputs["x"].sum(0, keepdim=True)},
+    launch=lambda inputs, outputs, variant: sums_kernel[(1,)](inputs["x"], outputs["y"], inputs["x"].numel(), 1 << 40),
+    variants=[Variant("f32", "only")],
+    cases=[Case("aligned", {"n": 128}), Case("ragged", {"n": 100})],
+    bound=ReductionBound(terms=lambda size: size["n"], table={"f32": 1e-5}, eps={"f32": 2.0**-23}),
+    work=lambda size: Work(flops=size["n"], bytes=4 * size["n"]),
+)
+'''
+
+LINES = SUMS.splitlines()
+
+
+def settings(**more: Any) -> str:
+    limits = {"compile": {"workers": 1}, "interpreter": {"workers": 1}, "teeth": {"workers": 2, "limit_s": 10.0}}
+    return json.dumps({"targets": ["sm_80", "sm_90"], "seeds": [1], **limits, **more})
+
+
+def run_stages(kernel: Path) -> Artifact[Any]:
+    """Run the stage, and those before it, in a folder laid out like the project; no device is there."""
+    name, here = kernel.stem, environment(None)
+    open_session("environment", None, [], []).write(Path("results/environment.json"), here)
+    open_session("gate", None, [], []).write(Path("results/gate.json"), gate(None))
+    for stage in (interpreter_stage, compile_stage):
+        assert stage.main(["--kernel", str(kernel), "--settings", settings()]) == 0
+    none = without_device(gate(None).protects)
+    open_session("gpu", name, [kernel], []).write(Path(f"results/{name}/gpu.json"), none)
+    assert teeth_stage.main([name, "--settings", settings()]) == 0
+    return read(Path(f"results/{name}/teeth.json"), "teeth")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a project, which is the working folder meanwhile."""
+    made = tmp_path_factory.mktemp("teeth")
+    (made / "assay").symlink_to(ROOT / "assay")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def artifact(folder: Path) -> Artifact[Any]:
+    """What became of the faults in the small kernel."""
+    return run_stages(written(Path(), "sums", SUMS))
+
+
+def fate_of(found: Teeth, operator: str, text: str) -> Mutant:
+    """Return what became of the change that an operator made in the line that holds this text."""
+    matching = [m for m in found.mutants if m.operator == operator and text in LINES[m.line - 1]]
+    assert len(matching) == 1, f"{operator} in {text!r}: {len(matching)} changes"
+    return matching[0]
+
+
+CAUGHT = [
+    ("drop-store", "tl.store", "not-written"),
+    ("neighbour-row", "tl.store", "out-of-bounds-write"),
+    ("drop-carry", "total +=", "wrong-value"),
+    ("drop-other", "x = tl.load", "undefined-read"),
+    ("drop-mask", "x = tl.load", "crash"),
+    ("skip-advance", "start +=", "timeout"),
+]
+
+
+@pytest.mark.parametrize(("operator", "text", "cause"), CAUGHT)
+def test_the_interpreter_catches_a_fault_and_says_how(
+    artifact: Artifact[Any], operator: str, text: str, cause: str
+) -> None:
+    mutant = fate_of(artifact.result, operator, text)
+    assert mutant.outcome == "caught"
+    assert [(e.tier, e.verdict.outcome, e.verdict.cause) for e in mutant.exposures] == [
+        ("interpreter", "failed", cause)
+    ]
+    assert mutant.exposures[0].place in ("aligned f32/only", "ragged f32/only")
+
+
+def test_what_changes_the_code_and_no_result_survives(artifact: Artifact[Any]) -> None:
+    mutant = fate_of(artifact.result, "shift-comparison", "while start < n")
+    assert (mutant.outcome, mutant.differs) == ("survived", "f32/only sm_80 aligned")
+    assert [(e.tier, e.place, e.verdict.outcome, e.passed) for e in mutant.exposures] == [
+        ("interpreter", "*", "passed", 2),
+        ("compile", "*", "passed", 1),
+    ]
+    assert mutant.baseline.outcome == "passed"
+
+
+def test_what_compiles_to_the_same_code_everywhere_is_equivalent(artifact: Artifact[Any]) -> None:
+    mutant = fate_of(artifact.result, "perturb-constant", "unused")
+    assert (mutant.outcome, mutant.differs) == ("equivalent", None)
+    assert [(e.tier, e.verdict.outcome) for e in mutant.exposures] == [("interpreter", "passed"), ("compile", "passed")]
+
+
+def test_what_can_only_raise_is_invalid_and_names_the_file_as_its_project_does(artifact: Artifact[Any]) -> None:
+    # An address of 2^40 is too large for 32 bits, and Triton says so.
+    mutant = fate_of(artifact.result, "int64-to-int32", "tl.arange")
+    assert mutant.outcome == "invalid"
+    assert [(e.tier, e.verdict.outcome, e.passed) for e in mutant.exposures] == [
+        ("interpreter", "failed", 0),
+        ("compile", "failed", 0),
+    ]
+    for exposure in mutant.exposures:
+        assert exposure.verdict.reason.startswith("kernels/sums.py:")
+
+
+def test_the_reference_scripts_way_misses_what_its_one_case_does_not_reach(artifact: Artifact[Any]) -> None:
+    assert fate_of(artifact.result, "drop-other", "x = tl.load").baseline.outcome == "passed"
+    assert fate_of(artifact.result, "drop-carry", "total +=").baseline.cause == "wrong-value"
+    assert fate_of(artifact.result, "skip-advance", "start +=").baseline.cause == "timeout"
+
+
+def test_every_change_is_recorded_once_in_order_with_the_tiers_that_looked(artifact: Artifact[Any]) -> None:
+    found: Teeth = artifact.result
+    assert [(m.operator, m.line, m.source) for m in found.mutants] == [
+        (m.operator, m.line, m.source) for m in mutants(SUMS)
+    ]
+    assert (found.tiers, found.device, found.loading.outcome) == (["interpreter", "compile"], None, "passed")
+    assert {f"results/{name}.json" for name in ("environment", "gate", "sums/interpreter", "sums/compile")} <= set(
+        artifact.materials
+    )
+    assert {"kernels/sums.py", "assay/faulty.py", "assay/mutation.py", "assay/trial.py"} <= set(artifact.materials)
+    assert artifact.command[3:6] == ["teeth", "--kernel", "kernels/sums.py"]
+
+
+def test_no_fault_is_planted_in_a_file_that_does_not_load(folder: Path) -> None:
+    found = run_stages(written(Path(), "broken", "import nothing_of_this_name")).result
+    assert (found.loading.outcome, found.loading.cause) == ("failed", "import-error")
+    assert (found.tiers, found.mutants) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["matmul"], ["--kernel", "kernels/matmul.py"]),
+        (["kernels/matmul.py", "--out", "x"], ["--kernel", "kernels/matmul.py", "--out", "x"]),
+        (["--kernel", "kernels/matmul.py"], ["--kernel", "kernels/matmul.py"]),
+        ([], []),
+    ],
+)
+def test_a_kernel_may_be_named_alone(given: list[str], meant: list[str]) -> None:
+    assert teeth_stage.named(given) == meant
+
+
+# On a device
+
+
+def stage(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
+        check=False,
+        timeout=1200,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.gpu
+def test_a_device_looks_at_what_the_other_tiers_let_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "assay").symlink_to(ROOT / "assay")
+    monkeypatch.chdir(tmp_path)
+    kernel = written(tmp_path, "double", DOUBLE).relative_to(tmp_path)
+    stage("environment")
+    device = chosen_device(read(Path("results/environment.json"), "environment").result)
+    assert device is not None
+    stage("gate", "--settings", "{}")
+    stage("interpreter", "--kernel", str(kernel), "--settings", '{"seeds":[1]}')
+    stage("compile", "--kernel", str(kernel), "--settings", json.dumps({"targets": [device.target]}))
+    stage("gpu", "--kernel", str(kernel), "--settings", '{"seeds":[1]}')
+    stage("teeth", "double", "--settings", '{"seeds":[1]}')
+    found: Teeth = read(Path("results/double/teeth.json"), "teeth").result
+    assert (found.tiers, found.device) == (["interpreter", "compile", "gpu"], device)
+    assert {mutant.baseline.outcome for mutant in found.mutants} <= {"passed", "failed"}
+    assert {mutant.outcome for mutant in found.mutants if mutant.operator == "drop-store"} == {"caught"}
+    looked = [mutant for mutant in found.mutants if any(e.tier == "gpu" for e in mutant.exposures)]
+    assert all(mutant.outcome in ("caught", "survived") for mutant in looked)
