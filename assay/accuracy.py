@@ -131,9 +131,9 @@ def _honoured(evidence: Evidence) -> list[tuple[str, Reference]]:
 
 
 def _rules(tiers: Sequence[Evidence]) -> dict[str, str]:
-    """Return the bounds that the kernel declares, by whichever record could load it."""
+    """Return the bounds that the kernel declares, by whichever record could load it; in order, which JSON has not."""
     declared = [evidence.artifact.result.declaration for evidence in tiers]
-    return next((found.rules for found in declared if found is not None), {})
+    return dict(sorted(next((found.rules for found in declared if found is not None), {}).items()))
 
 
 def _cited(tables: Sequence[OutputTable]) -> set[int]:

@@ -19,8 +19,12 @@ def _failed(cause: str, reason: str) -> Verdict:
 
 
 def _launch(kernel: Kernel, variant: Variant, values: Tensors, device: str) -> Tensors:
-    """Launch on tensors with nothing around them, and outputs that hold what the allocator left there."""
-    outputs = {n: torch.empty(o.shape, dtype=o.dtype, device=device) for n, o in kernel.outputs(values).items()}
+    """Launch on tensors with nothing around them.
+
+    The script's own outputs hold what the allocator finds. Here they hold 0, as fresh memory does: what a process left
+    in it would be chance, and a NaN there passes.
+    """
+    outputs = {n: torch.zeros(o.shape, dtype=o.dtype, device=device) for n, o in kernel.outputs(values).items()}
     kernel.launch({name: value.to(device) for name, value in values.items()}, outputs, variant)
     return {name: output.cpu().to(torch.float64) for name, output in outputs.items()}
 

@@ -7,8 +7,14 @@ from typing import Protocol
 
 import torch
 
+from assay.errors import AssayError
+
 Tensors = Mapping[str, torch.Tensor]
 Size = Mapping[str, int]
+
+
+class BoundError(AssayError):
+    """A bound that does not know what it is asked about."""
 
 
 class Precise(Protocol):
@@ -24,7 +30,7 @@ class Problem:
     """What a bound may look at. `inputs` and `want`, the oracle's outputs for them, are float64.
 
     `rounded` are the outputs for the operands as the rounding canary saw the multiplier take them; None where it took
-    them exactly, or the kernel declares no product.
+    them exactly, or the kernel declares no product. `dtypes` are those that the outputs are stored in.
     """
 
     variant: Precise
@@ -34,6 +40,12 @@ class Problem:
     oracle: Callable[[Tensors], Mapping[str, torch.Tensor]]
     rounded: Tensors | None = None
     rounding: str = ""
+    dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
+
+    def storing(self, output: str) -> float:
+        """Return the unit roundoff of the format that an output is stored in; 0 for float32 and wider, and integers."""
+        dtype = self.dtypes.get(output, torch.float32)
+        return torch.finfo(dtype).eps / 2 if dtype.is_floating_point and dtype.itemsize < 4 else 0.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,9 @@ class ReductionBound(Bound):
     def rtol(self, problem: Problem) -> float:
         """Return the relative tolerance for a variant at a size."""
         precision = problem.variant.precision
+        if precision not in self.table or precision not in self.eps:
+            known = ", ".join(sorted(self.table.keys() & self.eps.keys())) or "none"
+            raise BoundError(f"ReductionBound: expected table and eps for precision {precision!r}; it has {known}")
         return max(self.table[precision], 4.0 * self.eps[precision] * math.sqrt(self.terms(problem.size)))
 
     def limit(self, problem: Problem, output: str) -> torch.Tensor:
@@ -204,17 +219,25 @@ class ComponentwiseBound(Bound):
         return (problem.want if problem.rounded is None else problem.rounded)[output]
 
     def limit(self, problem: Problem, output: str) -> torch.Tensor:
-        """Return tau (|A||B|), and half a denormal for each term, below which float32 has nothing."""
+        """Return tau (|A||B|), half a denormal for each term, below which float32 has nothing, and the rounding of what
+        is stored in fewer bits.
+        """
         terms = self.terms(problem.size)
-        tau = self._arithmetic(problem).tau(terms)
-        return tau * self._magnitude(problem, output) + terms * SMALLEST_DENORMAL
+        tau, stored = self._arithmetic(problem).tau(terms), problem.storing(output)
+        sums = tau * self._magnitude(problem, output) + terms * SMALLEST_DENORMAL
+        if not stored:
+            return sums
+        smallest = torch.finfo(problem.dtypes[output]).smallest_normal
+        return sums + stored * self.reference(problem, output).abs() + stored * smallest
 
     def words(self, problem: Problem, output: str) -> str:
         """Return the rule with its numbers."""
         arithmetic, terms = self._arithmetic(problem), self.terms(problem.size)
         against = f"; want is of operands {problem.rounding}" if problem.rounded is not None else ""
+        stored = problem.storing(output)
+        narrow = f" + {stored:.3g} |want|" if stored else ""
         said = f"K = {terms} terms, tau = {arithmetic.words(terms)} = {arithmetic.tau(terms):.3g}"
-        return f"|got - want| <= tau (|A||B|); {said}{against}"
+        return f"|got - want| <= tau (|A||B|){narrow}; {said}{against}"
 
 
 @dataclass(frozen=True)

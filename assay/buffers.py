@@ -21,6 +21,8 @@ FENCE = {1: 0x5C, 2: 0x7FDC, 4: 0x7FC0FE4C, 8: 0x7FF8FE4CFE4CFE4C}
 BLANK = {1: 0x5D, 2: 0x7FDD, 4: 0x7FC0B1A4, 8: 0x7FF8B1A4B1A4B1A4}
 # What the interpreter puts into masked-off lanes of a load without `other=`, which a GPU leaves undefined.
 UNDEFINED = {1: 0x5E, 2: 0x7FDE, 4: 0x7FC0DEAD, 8: 0x7FF8DEADDEADDEAD}
+# Every pattern of one byte is a value too: what is blank with one of these and with the other was not written.
+BLANK_BYTES = (BLANK[1], 0xA2 - 0x100)
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 PADDING = 13
@@ -38,7 +40,8 @@ FAR = 1 << 31
 """The first offset that 32 signed bits do not hold."""
 
 
-DISTANT: tuple[Layout, ...] = ("distant", "distant-columns")
+DISTANT: dict[Layout, int] = {"distant": 0, "distant-rows": -2, "distant-columns": -1}
+"""Layouts that spread a tensor along one axis so far that offsets pass 2^31 elements, and that axis."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,12 @@ def _strides(extents: Sequence[int], layout: Layout) -> tuple[tuple[int, ...], i
 
 
 def place_distant(shape: Sequence[int], layout: Layout, room: int) -> Placement:
-    """Lay what lies along one axis, the first or for `distant-columns` the last, so far apart that the last begins past
-    2^31 elements.
+    """Lay what lies along one axis so far apart that the last begins past 2^31 elements.
 
     `room` elements are left free before the first: an offset that wrapped lands there, and not in the memory of someone
     else. ValueError where there are no two to be apart.
     """
-    axis = len(shape) - 1 if layout == "distant-columns" else 0
+    axis = DISTANT[layout] % max(len(shape), 1)
     if len(shape) < 2 or shape[axis] < 2:
         raise ValueError(
             f"a tensor of layout {layout} needs two rows and columns at least; its shape is {tuple(shape)}"
@@ -195,7 +197,7 @@ def guard_output(shape: Sequence[int], dtype: torch.dtype, layout: Layout, devic
     return held
 
 
-def reset(output: Guarded) -> None:
-    """Fence an output and blank its elements, as before its first launch."""
+def reset(output: Guarded, blank: int | None = None) -> None:
+    """Fence an output and blank its elements, as before its first launch; with another pattern than usual if given."""
     output.fill(FENCE[output.dtype.itemsize])
-    output.bits().fill_(BLANK[output.dtype.itemsize])
+    output.bits().fill_(BLANK[output.dtype.itemsize] if blank is None else blank)

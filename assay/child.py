@@ -252,10 +252,11 @@ def die_with_parent() -> None:
 def _describe(error: BaseException) -> Answer:
     """Say where in the innermost frame, and what; the whole traceback goes to the log."""
     traceback.print_exception(error)
-    root = error
-    while root.__cause__ is not None:
-        root = root.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    # Triton's interpreter wraps what a kernel raises, so that only the cause was raised within the kernel.
+    root, frames = chain[-1], [frame for link in chain for frame in traceback.extract_tb(link.__traceback__)]
     place = next((f"{scrub(f.filename)}:{f.lineno}: " for f in reversed(frames) if "/kernels/" in f.filename), "")
     return {"kind": type(root).__name__, "reason": one_line(f"{place}{type(root).__name__}: {root}")}
 

@@ -1,5 +1,7 @@
 """Compares one output with the float64 oracle, so that NaN, a wrong shape and an unwritten element fail."""
 
+from dataclasses import replace
+
 import torch
 
 from assay.judgement import normalised
@@ -19,6 +21,23 @@ def _largest(values: torch.Tensor) -> float:
     return float(values.amax()) if values.numel() else 0.0
 
 
+def _empty(name: str, got: torch.Tensor, rule: str, words: str) -> Comparison:
+    """Compare nothing with nothing: an output without elements is right."""
+    return Comparison(
+        output=name,
+        rule=rule,
+        shape=list(got.shape),
+        dtype=str(got.dtype).removeprefix("torch."),
+        elements=0,
+        past_bound=0,
+        largest_error=0.0,
+        largest_reference=0.0,
+        normalised_error=0.0,
+        bound=words,
+        worst=Worst(index=[], got=0.0, want=0.0, error=0.0, bound=0.0),
+    )
+
+
 def compare(
     name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tensor, *, rule: str, words: str
 ) -> Comparison:
@@ -36,7 +55,10 @@ def compare(
     share = torch.where(error > 0, error / limits, 0.0)
     # One past its limit stands above all others, whatever the division rounds to, and one without a number above those.
     past = torch.where(error.isfinite() & limits.isfinite(), 1 + share.clamp(1, LARGEST_SHARE), torch.inf)
-    flat = int(torch.where(within, share.clamp(max=1), past).argmax())
+    order = torch.where(within, share.clamp(max=1), past)
+    if not want.numel():
+        return _empty(name, got, rule, words)
+    flat = int(order.argmax())
     at = [int(i) for i in torch.unravel_index(torch.tensor(flat), want.shape)] if want.dim() else []
     largest, reference = _largest(error), _largest(want[want.isfinite()].abs())
     return Comparison(
@@ -62,6 +84,7 @@ def compare(
 
 def compare_all(kernel: Kernel, outputs: Tensors, problem: Problem) -> list[Comparison]:
     """Compare every output under every bound that covers it, wherever the tensors are."""
+    problem = replace(problem, dtypes={name: got.dtype for name, got in outputs.items()})
     return [
         compare(
             name,

@@ -132,15 +132,42 @@ def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) 
     return answer
 
 
+@dataclass(frozen=True)
+class Turn:
+    """One variant on all cases that are asked of it, in the order in which they are declared."""
+
+    trials: tuple[Trial, ...]
+
+    def __str__(self) -> str:
+        """Name it for the terminal."""
+        return self.trials[0].variant.id
+
+
+def turns(declaration: Declaration, cases: Sequence[str]) -> list[Turn]:
+    """Return the trials of each variant. One process takes them all, so that what a kernel keeps from case to case,
+    such as a cache with too short a key, shows on a machine with any number of cores.
+    """
+    trials = [Trial(variant, case) for case in cases for variant in asked(declaration, case)]
+    of = {variant.id: tuple(t for t in trials if t.variant.id == variant.id) for variant in declaration.variants}
+    return [Turn(found) for found in of.values() if found]
+
+
 def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: str) -> list[Tried]:
     """Try every variant on every case. A fault costs one trial; the next one gets a fresh child."""
     declaration = subject.declaration
     if declaration is None:
         Progress(label, 0).close(subject.loading.reason)
         return []
-    trials = [Trial(variant, case) for case in subject.cases for variant in asked(declaration, case)]
-    progress = Progress(label, len(trials))
-    tried = Pool(trials, lambda child, trial: try_one(child, trial, terms, declaration), progress).run(children)
+
+    def take(child: Child, turn: Turn) -> list[Tried]:
+        return [try_one(child, trial, terms, declaration) for trial in turn.trials]
+
+    waiting = turns(declaration, subject.cases)
+    progress = Progress(label, len(waiting))
+    found = {
+        (one.check.variant, one.check.case): one for of in Pool(waiting, take, progress).run(children) for one in of
+    }
+    tried = [found[variant.id, case] for case in subject.cases for variant in asked(declaration, case)]
     progress.close(summary(tried))
     return tried
 

@@ -17,7 +17,18 @@ _KINDS: dict[str, Cause] = {
     "CompileTimeAssertionFailure": "compile-error",
     "PTXASError": "compile-error",
     "KernelError": "declaration",
+    "BoundError": "declaration",
+    "PatternError": "declaration",
+    "OutsideRead": "poison-read",
+    "OutsideWrite": "out-of-bounds-write",
 }
+
+_BY_DESIGN: dict[str, Cause] = {
+    "OutOfResources": "does-not-fit",
+    "AutotunedKernel": "autotuned",
+    "DeviceOnlyOperation": "unsupported-operation",
+}
+"""What a tier cannot run whatever the kernel does right."""
 
 
 def _refuses_precision(fault: Fault, precision: str) -> bool:
@@ -26,8 +37,8 @@ def _refuses_precision(fault: Fault, precision: str) -> bool:
 
 def diagnose(fault: Fault, precision: str) -> Verdict:
     """Classify the fault of a variant: `inapplicable` where the tier cannot run it by design, else `failed`."""
-    if fault.kind == "OutOfResources":
-        return Verdict(outcome="inapplicable", cause="does-not-fit", reason=fault.reason)
+    if fault.kind in _BY_DESIGN:
+        return Verdict(outcome="inapplicable", cause=_BY_DESIGN[fault.kind], reason=fault.reason)
     if _refuses_precision(fault, precision):
         return Verdict(outcome="inapplicable", cause="unsupported-precision", reason=fault.reason)
     if _REFUSED_DTYPE.search(fault.reason):
@@ -37,7 +48,7 @@ def diagnose(fault: Fault, precision: str) -> Verdict:
 
 def diagnose_again(verdict: Verdict, precision: str) -> Verdict:
     """Return how a fault with this verdict's reason is classified: as the verdict says, where `diagnose` gave it."""
-    kind = "OutOfResources" if verdict.cause == "does-not-fit" else ""
+    kind = next((kind for kind, cause in _BY_DESIGN.items() if cause == verdict.cause), "")
     return diagnose(Fault(verdict.cause or "exception", verdict.reason, kind), precision)
 
 

@@ -1,26 +1,23 @@
 """Keeps Triton's interpreter to what a GPU promises: mended where it errs, refusing where its result means nothing.
 
-Called in a child process, before any launch. Every name of Triton that is replaced stands in `mend_interpreter`, with
-the reason where it is replaced; Triton 3.6 to 3.9 agree on these names and on the parameters used.
+Called in a child process, before any launch. What is replaced stands in `mend_interpreter`, with the reason where it is
+replaced; Triton 3.6 to 3.9 agree on these names and on the parameters used.
 """
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import triton
 import triton.language as tl
 
-from assay.buffers import BLANK, FENCE, POISON, UNDEFINED
+from assay.addresses import check_addresses
 from assay.errors import AssayError
-
-Array = npt.NDArray[Any]
-Mark = Mapping[int, int]
-"""A bit pattern for each size in bytes."""
-
-MARKS: tuple[Mark, ...] = (POISON, FENCE, BLANK, UNDEFINED)
+from assay.marks import Array, keep_marks, marked
+from assay.undefined import fill_undefined_lanes, pad_block_pointers
 
 _COMPUTING = {
     "binary_op": "arithmetic",
@@ -36,21 +33,30 @@ class UnsupportedDtype(AssayError):
     """A computation that the interpreter can only do wrongly. `assay.diagnosis` knows the first words of its text."""
 
 
+class DeviceOnlyOperation(AssayError):
+    """An operation that the interpreter has not. `assay.diagnosis` knows it by its name."""
+
+
 @cache
 def mend_interpreter() -> None:
     """Mend Triton's interpreter for the rest of this process."""
-    from triton.runtime import interpreter
+    from triton.language.extra import cuda, hip, libdevice
+    from triton.runtime import autotuner, interpreter
 
     builder = interpreter.InterpreterBuilder
     _read_loop_bounds(interpreter)
-    _fill_undefined_lanes(interpreter.TritonSemantic, interpreter)
-    _pad_block_pointers(tl.core)
-    _keep_marks(builder, interpreter.ReduceOps)
+    _choose_without_timing(autotuner.Autotuner)
+    _refuse_foreign_code(builder, (libdevice, cuda, cuda.libdevice, hip, hip.libdevice))
+    fill_undefined_lanes(interpreter.TritonSemantic, interpreter)
+    pad_block_pointers(tl.core)
+    _pass_over_nan(builder)
+    keep_marks(builder, interpreter.ReduceOps)
     _name_bfloat16(builder)
     _convert(builder)
     for name, what in _COMPUTING.items():
         _refuse_bfloat16(builder, name, what)
     _refuse_bfloat16_reductions(interpreter.ReduceScanOpInterface)
+    check_addresses(interpreter)
 
 
 def _read_loop_bounds(interpreter: Any) -> None:
@@ -70,126 +76,50 @@ def _read_loop_bounds(interpreter: Any) -> None:
     interpreter._patch_lang_tensor = mended
 
 
-# Undefined lanes
+def _pass_over_nan(builder: Any) -> None:
+    """Let a maximum or minimum pass over NaN, as a GPU's does unless told not to.
 
-
-def _fill_undefined_lanes(semantic: Any, interpreter: Any) -> None:
-    """Fill masked-off lanes of a load without `other=` with a NaN of their own instead of 0.
-
-    Triton's documentation of `tl.load` leaves them undefined, so a result that depends on them is wrong although the
-    interpreter's 0 makes it look right. Done where `other=None` is still told from `other=0`: for a single lane what
-    follows takes 0 for none.
+    The interpreter does so from Triton 3.8 on; before, NaN spread, so that a kernel that drops one looked right.
     """
-    load = semantic.load
-
-    def filling(self: Any, ptr: Any, mask: Any, other: Any, *rest: Any) -> Any:
-        if mask is not None and other is None and ptr.type.scalar.is_ptr():
-            other = _undefined_lane(ptr.type.scalar.element_ty, interpreter)
-        return load(self, ptr, mask, other, *rest)
-
-    semantic.load = filling
+    builder.create_maxnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)
+    builder.create_minnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmin)
 
 
-def _undefined_lane(dtype: Any, interpreter: Any) -> Any:
-    # A bool is loaded as the byte that holds it.
-    dtype = tl.int8 if dtype == tl.int1 else dtype
-    lane = _filled((1,), UNDEFINED, interpreter._get_np_dtype(dtype))
-    return tl.tensor(interpreter.TensorHandle(lane, dtype), dtype)
+def _choose_without_timing(autotuner: Any) -> None:
+    """Let an autotuned kernel take its first configuration, after one run of each: times mean nothing here.
 
-
-def _pad_block_pointers(core: Any) -> None:
-    """Let Triton 3.8 pad with 0 what lies outside a block pointer and has no padding option, as 3.6 and 3.7 do.
-
-    Only 3.8 loads through a block pointer as through others, with a mask and no `other=`; 3.9 has no block pointers.
+    Each runs, as it does on a device before one is chosen, so that a kernel that adds to what it finds shows.
     """
-    pointer = getattr(core, "_block_ptr", None)
-    if pointer is None:
-        return
-    load = pointer.load
 
-    def padding(self: Any, *, boundary_check: Any = (), padding_option: Any = "", **named: Any) -> Any:
-        if boundary_check and not core._unwrap_if_constexpr(padding_option):
-            padding_option = "zero"
-        return load(self, boundary_check=boundary_check, padding_option=padding_option, **named)
+    def run_once(call: Callable[[], Any], quantiles: Sequence[float]) -> list[float]:
+        call()
+        return [0.0 for _ in quantiles]
 
-    pointer.load = padding
+    autotuner.do_bench = property(lambda self: run_once)
 
 
-# Marks: the bit patterns of the harness
+# What only a device can run
 
 
-def _filled(shape: tuple[int, ...], mark: Mark, dtype: np.dtype[Any]) -> Array:
-    return np.full(shape, mark[dtype.itemsize], f"u{dtype.itemsize}").view(dtype)
+def _refuse_foreign_code(builder: Any, libraries: Iterable[ModuleType]) -> None:
+    """Refuse inline assembly, and the functions of a device's libraries, by name.
 
-
-def _bears(data: Array, mark: Mark) -> Array:
-    """Say which elements bear a mark: its pattern of that size, or what widening that of two bytes makes of it."""
-    size = data.dtype.itemsize
-    patterns = [mark[size]]
-    if data.dtype == np.float32:
-        half = _filled((1,), mark, np.dtype(np.float16)).astype(np.float32)
-        patterns += [int(half.view(np.uint32)[0]), mark[2] << 16]
-    return np.isin(np.ascontiguousarray(data).view(f"u{size}").reshape(data.shape), patterns)
-
-
-def _may_bear(data: Array) -> bool:
-    """Say quickly of most arrays that they bear no mark. Bytes are left alone: any of their patterns is a value."""
-    return data.dtype.itemsize > 1 and (data.dtype.kind != "f" or bool(np.isnan(data).any()))
-
-
-def _marked(result: Array, *operands: Array, over: Callable[[Array], Any] = np.asarray) -> Array:
-    """Return a result that bears the mark of any operand that had one; `over` makes a mask of the result's shape."""
-    if result.dtype.itemsize == 1:
-        return result
-    for data in filter(_may_bear, operands):
-        for mark in MARKS:
-            result = np.where(over(_bears(data, mark)), _filled((), mark, result.dtype), result)
-    return result
-
-
-def _keep_marks(builder: Any, reduction: Any) -> None:
-    """Let no operation lose the NaN of the harness: memory that may not be read can hold anything, a maximum too.
-
-    NumPy's nanmax, nanmin, fmax and fmin pass over NaN, as a GPU's do; its exp, log, sin and cos return another NaN, as
-    do conversions and products of float16.
+    The interpreter runs none of them: of `libdevice` it has stubs, which return None, and a library of one vendor says
+    that a decorator is missing, so that a sound kernel would look faulty.
     """
-    binary, unary, dot, min_max = builder.binary_op, builder.unary_op, builder.create_dot, reduction.min_max
-
-    def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
-        made = binary(self, lhs, rhs, op)
-        if op in (np.fmax, np.fmin):
-            made.data = _marked(made.data, lhs.data, rhs.data)
-        return made
-
-    def unary_op(self: Any, arg: Any, op: Any) -> Any:
-        made = unary(self, arg, op)
-        if made.data.dtype.kind == "f":
-            made.data = np.where(np.isnan(arg.data), arg.data, made.data)
-        return made
-
-    def create_dot(self: Any, *operands: Any) -> Any:
-        made = dot(self, *operands)
-        made.data = _marked(made.data, made.data)
-        return made
-
-    def marked_min_max(self: Any, input: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:
-        # Triton counts indices in 32 bits, NumPy in 64.
-        return min_max(self, input, _over_marks(val_reduce_op), _over_marks(idx_reduce_op, np.dtype(np.int32)))
-
-    builder.binary_op, builder.unary_op, builder.create_dot = binary_op, unary_op, create_dot
-    reduction.min_max = marked_min_max
+    for name, what in (("create_inline_asm", "inline assembly"), ("create_extern_elementwise", "an external function")):
+        setattr(builder, name, _refusing(what))
+    for library in libraries:
+        for name, function in inspect.getmembers(library, inspect.isfunction):
+            if not name.startswith("_"):
+                setattr(library, name, _refusing(f"{function.__module__}.{name}"))
 
 
-def _over_marks(reduce: Callable[..., Any] | None, dtype: np.dtype[Any] | None = None) -> Callable[..., Array] | None:
-    """Return a reduction over all operands, those that bear a mark too; None for None. `dtype` is the result's."""
-    if reduce is None:
-        return None
+def _refusing(what: str) -> Callable[..., Any]:
+    def refuse(*operands: Any, **named: Any) -> Any:
+        raise DeviceOnlyOperation(f"Triton's interpreter cannot run {what}; a GPU can run this kernel")
 
-    def reduced(data: Array, axis: int | None, keepdims: bool) -> Array:
-        found = np.asarray(reduce(data, axis=axis, keepdims=keepdims), dtype)
-        return _marked(found, data, over=lambda bears: bears.any(axis=axis, keepdims=keepdims))
-
-    return reduced
+    return refuse
 
 
 # bfloat16
@@ -254,7 +184,7 @@ def _convert(builder: Any) -> None:
         if source == tl.float32 and target == tl.bfloat16:
             made.data = nearest_bfloat16(src.data)
         if source.is_floating() and target.is_floating():
-            made.data = _marked(made.data, src.data)
+            made.data = marked(made.data, src.data)
         return made
 
     builder.cast_impl = cast_impl

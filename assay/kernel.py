@@ -6,10 +6,10 @@ large an error may be. Everything else (buffers, child processes, time limits, c
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -57,7 +57,7 @@ __all__ = [
     "widen",
 ]
 
-Layout = Literal["contiguous", "padded", "transposed", "sliced", "distant", "distant-columns"]
+Layout = Literal["contiguous", "padded", "transposed", "sliced", "distant", "distant-rows", "distant-columns"]
 CaseTier = Literal["interpreter", "gpu"]
 
 
@@ -104,12 +104,12 @@ class Case:
 
     `size` is handed to `inputs`. `layouts` says how the harness places a tensor (by its name, input or output) in
     memory: `padded` leaves a gap after each row, `transposed` makes the first axis the fast one, `sliced` starts one
-    element into the allocation, so that the pointer is not 16-byte aligned, `distant` lays rows, and `distant-columns`
-    columns, so far apart that offsets pass 2^31 elements. `tiers`: where the case runs; what is too slow for the
-    interpreter is left to the GPU. `values`: a pattern for an input, by its name, imposed on what `inputs` made (see
-    `assay.patterns`); what must then come out is the oracle's word. `exempt`: precisions of which this case is not
-    asked, each with the reason. `once`: only the first configuration of each precision is asked, since what the case
-    shows does not depend on tiles.
+    element into the allocation, so that the pointer is not 16-byte aligned; `distant` lays what lies along the first
+    axis, `distant-rows` along the last but one and `distant-columns` along the last, so far apart that offsets pass
+    2^31 elements. `tiers`: where the case runs; what is too slow for the interpreter is left to the GPU. `values`: a
+    pattern for an input, by its name, imposed on what `inputs` made (see `assay.patterns`); what must then come out is
+    the oracle's word. `exempt`: precisions of which this case is not asked, each with the reason. `once`: only the
+    first configuration of each precision is asked, since what the case shows does not depend on tiles.
     """
 
     name: str
@@ -240,6 +240,24 @@ def _repeated(names: Sequence[str]) -> set[str]:
     return {name for name in names if names.count(name) > 1}
 
 
+def _check_known(path: Path, where: str, found: str, known: Iterable[str]) -> None:
+    if found not in set(known):
+        raise KernelError(f"{path}: {where}: found {found!r}; expected one of {', '.join(sorted(known))}")
+
+
+def _check_case(path: Path, kernel: Kernel, case: Case) -> None:
+    """Refuse a misspelt word in a case: it would do nothing, in silence. KernelError."""
+    where = f"case {case.name}"
+    for layout in case.layouts.values():
+        _check_known(path, f"{where}, layouts", layout, get_args(Layout))
+    for pattern in case.values.values():
+        _check_known(path, f"{where}, values", pattern, get_args(Pattern))
+    for tier in case.tiers:
+        _check_known(path, f"{where}, tiers", tier, get_args(CaseTier))
+    for precision in case.exempt:
+        _check_known(path, f"{where}, exempt", precision, {variant.precision for variant in kernel.variants})
+
+
 def load(path: Path) -> Kernel:
     """Import a kernel file and return its declaration.
 
@@ -259,6 +277,10 @@ def load(path: Path) -> Kernel:
         raise KernelError(f"{path}: expected the name {path.stem!r}, as the file's, found {kernel.name!r}")
     if not kernel.variants or not kernel.cases:
         raise KernelError(f"{path}: expected at least one variant and one case")
+    for case in (*kernel.cases, *kernel.timed):
+        _check_case(path, kernel, case)
+    for precision in {p for contrast in kernel.contrasts for p in (contrast.reference, contrast.lesser)}:
+        _check_known(path, "contrasts", precision, {v.precision for v in kernel.variants})
     entrants = [*(v.id for v in kernel.variants), *(p.name for p in kernel.peers)]
     names = entrants, [c.name for c in (*kernel.cases, *kernel.timed)]
     if twice := _repeated(names[0]) | _repeated(names[1]):

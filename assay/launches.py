@@ -16,6 +16,7 @@ from triton.backends.driver import DriverBase
 from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
+from assay.errors import AssayError
 from assay.instructions import ATOMIC_NAMES, count_ptx
 from assay.record import Digest
 
@@ -73,6 +74,10 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         JITFunction.run = launch
 
 
+class AutotunedKernel(AssayError):
+    """A kernel whose configuration is chosen by time, where there is none. `assay.diagnosis` knows it by its name."""
+
+
 class CompileOnlyDriver(DriverBase):  # type: ignore[misc]
     """A driver that names a target and has no device, so that an ordinary launch compiles for that target."""
 
@@ -113,7 +118,7 @@ class CompileOnlyDriver(DriverBase):  # type: ignore[misc]
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """There is nothing to time: an autotuned kernel cannot choose here."""
-        raise RuntimeError(
+        raise AutotunedKernel(
             "an autotuned kernel picks its configuration on a device; declare its configurations as variants instead"
         )
 

@@ -103,7 +103,7 @@ def rounded_inputs(inputs: Tensors, multiplier: Multiplier) -> Mapping[str, torc
 def pose(
     kernel: Kernel, variant: Variant, size: Size, inputs: Tensors, want: Tensors, *, multiplier: Multiplier | None
 ) -> Problem:
-    """Return the problem that bounds look at. `inputs` and `want` are float64."""
+    """Return the problem that bounds look at, but for the outputs' dtypes. `inputs` and `want` are float64."""
     rounded = None if multiplier is None else rounded_inputs(inputs, multiplier)
     return Problem(
         variant=variant,

@@ -15,7 +15,7 @@ OPERATORS: dict[Operator, str] = {
     "drop-conjunct": "A mask of several conditions loses one of them.",
     "and-to-or": "A lane counts as inside where one condition holds instead of both.",
     "drop-other": "A masked load no longer says what its masked lanes hold, so they are undefined.",
-    "change-other": "Masked lanes of a load hold another number: 1.0 for zero, and 0.0 for anything else.",
+    "change-other": "Masked lanes of a load hold another number: infinity for zero, and 0.0 for anything else.",
     "shift-comparison": "A comparison takes in the limit that it left out, or the other way round.",
     "ceil-to-floor": "A number of blocks is rounded down, so that the incomplete last one is left out.",
     "shrink-block": "A block that should cover a whole row is half as wide.",

@@ -31,11 +31,20 @@ def fills(scope: Scope) -> Iterator[Site]:
         other = argument(call, "other") if called(call) == "load" else None
         if other:
             yield Site("drop-other", call, without(call, "other"))
-            yield Site("change-other", other, "1.0" if _is_zero(other) else "0.0")
+            yield Site("change-other", other, _other_number(other))
 
 
 def _is_zero(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
+
+
+def _other_number(other: ast.expr) -> str:
+    """Return what shows in any result that the lanes reach: infinity survives a factor of 0, as NaN; an int 0 may be an
+    index, which no infinity can be.
+    """
+    if not _is_zero(other):
+        return "0.0"
+    return "1.0" if isinstance(other, ast.Constant) and isinstance(other.value, int) else 'float("inf")'
 
 
 def comparisons(scope: Scope) -> Iterator[Site]:

@@ -5,6 +5,8 @@ from typing import Literal
 
 import torch
 
+from assay.errors import AssayError
+
 Pattern = Literal[
     "positive",
     "equal",
@@ -17,6 +19,11 @@ Pattern = Literal[
     "one-negative-inf",
     "row-negative-inf",
 ]
+
+
+class PatternError(AssayError):
+    """A pattern that does not go with the input that it is declared for."""
+
 
 SCALE = 2.0**55
 """Of `large` and `tiny`: two such factors stay within float32 (2^127), with room for a sum of thousands."""
@@ -66,3 +73,12 @@ PATTERNS: dict[Pattern, Callable[[torch.Tensor], torch.Tensor]] = {
     "row-negative-inf": _row(-float("inf")),
 }
 """What each does to a tensor of floats; the result has its shape and dtype. One element means the middle one."""
+
+
+def impose(pattern: Pattern, values: torch.Tensor, what: str) -> torch.Tensor:
+    """Return the values with a pattern imposed; PatternError for one that is not of floats, naming `what` it is."""
+    if not values.is_floating_point():
+        raise PatternError(
+            f"{what}: a pattern such as {pattern!r} is for floating-point inputs; this is {values.dtype}"
+        )
+    return PATTERNS[pattern](values)

@@ -34,6 +34,8 @@ Cause = Literal[
     "does-not-fit",
     "unsupported-dtype",
     "unsupported-precision",
+    "unsupported-operation",
+    "autotuned",
     "import-error",
     "declaration",
     "compile-error",

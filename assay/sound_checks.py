@@ -28,6 +28,7 @@ from assay.record import (
     StageName,
     Unavailable,
     Verdict,
+    Worst,
     as_float,
     number,
 )
@@ -114,7 +115,9 @@ def _comparison(spot: Spot, comparison: Comparison) -> Faults:
     yield from spot.differ(_derived(comparison), comparison)
     worst, shape, past = comparison.worst, comparison.shape, comparison.past_bound
     error, bound = as_float(worst.error), as_float(worst.bound)
-    if len(worst.index) != len(shape) or any(at >= size for at, size in zip(worst.index, shape, strict=False)):
+    if not comparison.elements:
+        yield from spot.at("worst").differ(Worst(index=[], got=0.0, want=0.0, error=0.0, bound=0.0), worst)
+    elif len(worst.index) != len(shape) or any(at >= size for at, size in zip(worst.index, shape, strict=False)):
         yield spot.at("worst", "index").fault(f"a place in shape {shape}", str(worst.index))
     if past > comparison.elements:
         yield spot.at("past_bound").fault(f"at most {comparison.elements} elements", str(past))

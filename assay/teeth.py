@@ -29,10 +29,20 @@ from assay.mutation import mutants
 from assay.original import Original
 from assay.pool import Item, Pool, worker_count
 from assay.progress import Progress
-from assay.record import Teeth
+from assay.record import Device, Teeth, Unavailable
 from assay.stage import Job, run
 
 WORKER = "assay.faulty"
+
+
+BYTES_EACH = 40 * 2**30
+"""Of device memory for a process: tensors that are spread past 2^31 elements, with copies of them to compare."""
+
+
+def room(device: Device | None) -> int:
+    """Return how many processes may use a device at a time, at least one."""
+    memory = 0 if device is None or isinstance(device.memory_bytes, Unavailable) else device.memory_bytes
+    return max(1, memory // BYTES_EACH)
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,10 @@ class Field:
         return Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s)
 
     def children(self, device: str, environment: Mapping[str, str]) -> list[Child]:
-        """Return children that have imported everything; a device has one, or they would be short of its memory."""
-        count = 1 if device == "cuda" else worker_count(self.job.settings.teeth.workers)
+        """Return children that have imported everything; on a device no more than its memory has room for."""
+        count = worker_count(self.job.settings.teeth.workers)
+        if device == "cuda":
+            count = min(count, room(self.original.device))
         command = [sys.executable, "-m", WORKER, device]
         first = opening(self.job.settings.loading.limit_s)
         logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]

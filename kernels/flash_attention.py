@@ -280,6 +280,8 @@ KERNEL = Kernel(
         Case("strided-qk-2x70x90x32", sized(2, 70, 90, 32), {"q": "padded", "k": "transposed"}),
         Case("strided-vo-2x70x90x32", sized(2, 70, 90, 32), {"v": "transposed", "o": "padded", "lse": "padded"}),
         Case("sliced-2x64x128x64", sized(2, 64, 128, 64), dict.fromkeys(("q", "k", "v", "o", "lse"), "sliced")),
+        Case("distant-rows-1x5x7x32", sized(1, 5, 7, 32), dict.fromkeys(("q", "k", "v", "o"), "distant-rows")),
+        Case("distant-columns-1x5x7x32", sized(1, 5, 7, 32), dict.fromkeys(("q", "k", "v", "o"), "distant-columns")),
         Case("distant-3x5x7x32", sized(3, 5, 7, 32), dict.fromkeys(("q", "k", "v", "o"), "distant")),
     ],
     # The oracle holds all scores in float64, half a gigabyte a copy: sixteen heads fill a device and spare the host.

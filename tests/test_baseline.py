@@ -76,6 +76,10 @@ def test_a_nan_passes_as_it_does_there() -> None:
     assert looked(off(float("nan"))) == ("passed", None)
 
 
+def test_what_writes_nothing_is_caught_every_time() -> None:
+    assert looked(lambda inputs, outputs, variant: None) == ("failed", "wrong-value")
+
+
 def test_tensors_are_plain() -> None:
     def launch(inputs: Tensors, outputs: Tensors, variant: Variant) -> None:
         assert inputs["x"].is_contiguous()

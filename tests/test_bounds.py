@@ -1,7 +1,7 @@
 """The named bounds: their limits are what their words say, and hold for arithmetic done as they presume."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -160,3 +160,15 @@ def test_an_authors_bound_must_say_its_limit_and_its_words() -> None:
         Bound().limit(posed, "y")
     with pytest.raises(NotImplementedError):
         Bound().words(posed, "y")
+
+
+@fewer
+@given(st.integers(1, 60), st.integers(0, 100), st.sampled_from([torch.float16, torch.bfloat16]))
+def test_a_result_stored_in_fewer_bits_keeps_the_componentwise_bound(k: int, seed: int, dtype: torch.dtype) -> None:
+    a, b = random(5, k, seed), random(k, 4, seed + 1)
+    posed = replace(problem(a, b), dtypes={"c": dtype})
+    error = (posed.want["c"].to(dtype).double() - posed.want["c"]).abs()
+    bound = ComponentwiseBound(terms=terms)
+    assert bool((error <= bound.limit(posed, "c")).all())
+    assert f"+ {torch.finfo(dtype).eps / 2:.3g} |want|" in bound.words(posed, "c")
+    assert bool((bound.limit(posed, "c") > bound.limit(problem(a, b), "c")).all())

@@ -150,7 +150,7 @@ def test_a_margin_has_a_largest_size() -> None:
 
 
 distant_shapes = st.tuples(st.integers(2, 5), st.integers(2, 9))
-distant_layouts = st.sampled_from(DISTANT)
+distant_layouts = st.sampled_from(list(DISTANT))
 
 
 @fewer
@@ -159,7 +159,7 @@ def test_the_last_of_what_lies_far_apart_begins_past_what_32_bits_hold(
     shape: tuple[int, int], layout: Layout, room: int
 ) -> None:
     found = place_distant(shape, layout, room)
-    axis = 0 if layout == "distant" else 1
+    axis = DISTANT[layout] % 2
     assert (shape[axis] - 1) * found.strides[axis] >= FAR
     assert found.strides[1 - axis] == 1
     # Else a stride would itself be a number of 64 bits, and no offset would be computed in 32.
@@ -174,6 +174,17 @@ def test_the_last_of_what_lies_far_apart_begins_past_what_32_bits_hold(
 def test_what_has_no_two_rows_cannot_be_apart(shape: tuple[int, ...], layout: Layout) -> None:
     with pytest.raises(ValueError, match="needs two rows and columns at least"):
         place_distant(shape, layout, 0)
+
+
+def test_any_axis_of_three_can_be_the_one_that_is_spread() -> None:
+    found = {layout: place_distant((3, 4, 5), layout, 0).strides for layout in DISTANT}
+    far = {layout: FAR // (size - 1) for layout, size in zip(DISTANT, (3, 4, 5), strict=True)}
+    assert found["distant"][1:] == (5, 1)
+    assert found["distant"][0] >= far["distant"]
+    assert (found["distant-rows"][0], found["distant-rows"][2]) == (5, 1)
+    assert found["distant-rows"][1] >= far["distant-rows"]
+    assert found["distant-columns"][:2] == (4, 1)
+    assert found["distant-columns"][2] >= far["distant-columns"]
 
 
 @fewer

@@ -17,6 +17,10 @@ ALLOWED = (
 
 FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
     (Fault("exception", "out of resource: shared memory", "OutOfResources"), "tf32", "inapplicable", "does-not-fit"),
+    (Fault("exception", "it picks its configuration", "AutotunedKernel"), "f32", "inapplicable", "autotuned"),
+    (Fault("exception", "cannot run it", "DeviceOnlyOperation"), "f32", "inapplicable", "unsupported-operation"),
+    (Fault("exception", "4 of 64 lanes read outside", "OutsideRead"), "f32", "failed", "poison-read"),
+    (Fault("exception", "4 of 64 lanes write outside", "OutsideWrite"), "f32", "failed", "out-of-bounds-write"),
     (Fault("exception", REFUSED_PRECISION, "AssertionError"), "bf16x6", "inapplicable", "unsupported-precision"),
     (Fault("exception", ALLOWED, "CompilationError"), "tf32", "inapplicable", "unsupported-precision"),
     (Fault("exception", REFUSED_PRECISION.replace("bf16x6", "half"), "AssertionError"), "half", "failed", "exception"),

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from project import PYTHON_PATH
 from trials import DOUBLE, bench, changed, written
 
+from assay.artifact import convert
 from assay.buffers import BLANK, POISON, UNDEFINED
 from assay.child import Fault, interpreting_environment
 from assay.diagnosis import diagnose
 from assay.interpreting import nearest_bfloat16
+from assay.record import Check
 
 # In each kernel `o` counts 16 lanes and `m` masks all but 3; `x` and `y` are bfloat16, `h` float16, `f` float32, all
 # standard normal. `p` is `f` with the harness's poison in lane 3, and `q` with a NaN that is nobody's.
@@ -39,6 +41,8 @@ import json
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as cuda_libdevice
 
 from assay.interpreting import mend_interpreter
 
@@ -154,6 +158,18 @@ OTHERS: dict[str, tuple[str, torch.dtype]] = {
     "a NaN of its own": (SPREAD + "tl.max(q, axis=0)", FLOATS),
     "index of maximum": ("tl.zeros((16,), tl.int32) + tl.argmax(tl.load(f_ptr + o, mask=m), axis=0)", torch.int32),
 }
+OTHERS["maximum with a NaN"] = ("tl.maximum(q, 0.0)", FLOATS)
+OTHERS["minimum with a NaN"] = ("tl.minimum(0.0, q)", FLOATS)
+OTHERS["maximum that spreads a NaN"] = ("tl.maximum(q, 0.0, propagate_nan=tl.PropagateNan.ALL)", FLOATS)
+DEVICE_ONLY = {
+    "libdevice function": ("libdevice.tanh(f)", "triton.language.extra.libdevice.tanh"),
+    "libdevice function of CUDA": ("cuda_libdevice.tanh(f)", "triton.language.extra.cuda.libdevice.tanh"),
+    "special register": ("f + tl.extra.cuda.smid()", "triton.language.extra.cuda.utils.smid"),
+    "inline assembly": (
+        'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f", [f], dtype=tl.float32, is_pure=True, pack=1)',
+        "inline assembly",
+    ),
+}
 BLOCK_POINTER = "tl.load(tl.make_block_ptr(f_ptr, (3,), (1,), (0,), (16,), (0,)), boundary_check=(0,){padding})"
 BLOCK_POINTERS = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
 if BLOCK_POINTERS:
@@ -166,6 +182,7 @@ def expressions() -> dict[str, tuple[str, torch.dtype]]:
     made |= {f"right {name}": (text, torch.bfloat16) for name, (text, _) in RIGHT.items()}
     made |= {f"unmasked {name}": row for name, row in UNMASKED.items()}
     made |= {f"kept {name}": (text, dtype) for name, (text, dtype, _) in KEPT.items()}
+    made |= {name: (text, FLOATS) for name, (text, _) in DEVICE_ONLY.items()}
     return made | OTHERS
 
 
@@ -243,6 +260,66 @@ def test_a_maximum_passes_over_a_nan_of_the_kernels_own_as_before(found: dict[st
     _, _, f = drawn()
     f[3] = -math.inf
     assert found["a NaN of its own"] == f.max().expand(16).contiguous().view(torch.int32).tolist()
+
+
+def test_an_elementwise_maximum_drops_a_nan_as_a_device_does(found: dict[str, Any]) -> None:
+    _, _, f = drawn()
+    f[3] = 0.0
+    assert found["maximum with a NaN"] == f.clamp(min=0.0).view(torch.int32).tolist()
+    assert found["minimum with a NaN"] == f.clamp(max=0.0).view(torch.int32).tolist()
+
+
+def test_an_elementwise_maximum_spreads_a_nan_if_told_to(found: dict[str, Any]) -> None:
+    lanes = torch.tensor(found["maximum that spreads a NaN"], dtype=torch.int32).view(torch.float32)
+    assert lanes.isnan().nonzero().flatten().tolist() == [3]
+
+
+@pytest.mark.parametrize("name", DEVICE_ONLY)
+def test_what_only_a_device_can_run_is_refused_by_name(found: dict[str, Any], name: str) -> None:
+    said = found[name]
+    assert said == (
+        f"DeviceOnlyOperation: Triton's interpreter cannot run {DEVICE_ONLY[name][1]}; a GPU can run this kernel"
+    )
+    verdict = diagnose(Fault("exception", said, "DeviceOnlyOperation"), "f32")
+    assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-operation")
+
+
+TUNED = """
+@triton.autotune(configs=[triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def double_kernel"""
+
+
+def test_an_autotuned_kernel_takes_its_first_configuration(tmp_path: Path) -> None:
+    path = written(tmp_path, "double", tuned(("2.0 * x", "BLOCK / 16.0 * x")))
+    assert tried_alone(path) == ("passed", None)
+
+
+def test_an_autotuned_kernel_that_adds_to_its_output_is_caught(tmp_path: Path) -> None:
+    text = tuned(
+        ("tl.store(y_ptr + i * y_step, 2.0 * x, mask=i < n)", "tl.atomic_add(y_ptr + i * y_step, 2.0 * x, mask=i < n)"),
+        ("    double_kernel[", "    y.zero_()\n    double_kernel["),
+    )
+    assert tried_alone(written(tmp_path, "double", text)) == ("failed", "wrong-value")
+
+
+def tuned(*changes: tuple[str, str]) -> str:
+    """Return the small kernel file with an autotuner."""
+    return changed(
+        DOUBLE,
+        ("\n@triton.jit\ndef double_kernel", TUNED),
+        ("triton.cdiv(x.numel(), 64),", "4,"),
+        (", BLOCK=64)", ")"),
+        *changes,
+    )
+
+
+def tried_alone(path: Path) -> tuple[str, str | None]:
+    with bench(path.with_suffix(".log")).child as child:
+        request = {"kernel": str(path), "do": "try", "variant": "f32/block64", "case": "ragged", "seeds": [1]}
+        answer = child.ask(request, 120.0)
+    verdict = diagnose(answer, "f32") if isinstance(answer, Fault) else convert(answer["check"], Check, "").verdict
+    return verdict.outcome, verdict.cause
 
 
 def test_the_place_of_an_undefined_maximum_is_undefined(found: dict[str, Any]) -> None:

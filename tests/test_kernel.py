@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.bounds import BoundError
 from assay.kernel import Kernel, KernelError, Problem, ReductionBound, Variant, load
 
 VARIANT = Variant("tf32", "64x64x32")
@@ -50,7 +51,7 @@ def test_the_words_carry_every_number_of_the_rule() -> None:
 
 
 def test_a_precision_that_the_bound_does_not_know_is_an_error() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(BoundError, match="expected table and eps for precision 'bf16x3'; it has tf32"):
         bound_of(0, 0.1, 0.1).rtol(posed(1, variant=Variant("bf16x3", "a")))
 
 
@@ -80,7 +81,7 @@ KERNEL = Kernel(
     variants=[Variant("f32", "a"), Variant("f32", "b", {"warps": 4})],
     cases=[Case("one", {"n": 1}), Case("two", {"n": 2})], timed=[Case("big", {"n": 9})],
     bound=ReductionBound(terms=lambda size: 1, table={}, eps={}), work=lambda size: Work(0, 0),
-    peers=[Peer("torch", "f32", lambda inputs: None)], contrasts=[Contrast("ieee", "tf32")], capability=(8, 0),
+    peers=[Peer("torch", "f32", lambda inputs: None)], contrasts=[Contrast("f32", "f32")], capability=(8, 0),
 )
 """
 
@@ -107,7 +108,7 @@ def test_a_kernel_file_is_loaded_with_all_that_it_declares(written: Callable[...
     assert (declaration.cases, declaration.timed, declaration.contrasts) == (
         ["one", "two"],
         ["big"],
-        [("ieee", "tf32")],
+        [("f32", "f32")],
     )
 
 
@@ -117,6 +118,26 @@ REFUSED = {
     "another-name": (GOOD.replace('"good"', '"better"'), r"expected the name 'good', as the file's, found 'better'"),
     "no-variant": (GOOD + "object.__setattr__(KERNEL, 'variants', [])", "expected at least one variant and one case"),
     "no-case": (GOOD + "object.__setattr__(KERNEL, 'cases', [])", "expected at least one variant and one case"),
+    "another-layout": (
+        GOOD.replace('{"n": 1})', '{"n": 1}, {"x": "strided"})'),
+        "case one, layouts: found 'strided'; expected one of contiguous, .*, transposed",
+    ),
+    "another-pattern": (
+        GOOD.replace('{"n": 1})', '{"n": 1}, values={"x": "one_nan"})'),
+        "case one, values: found 'one_nan'; expected one of denormal, .*, zero",
+    ),
+    "another-tier": (
+        GOOD.replace('{"n": 1})', '{"n": 1}, tiers=("interpretr",))'),
+        "case one, tiers: found 'interpretr'; expected one of gpu, interpreter",
+    ),
+    "another-precision-exempt": (
+        GOOD.replace('{"n": 1})', '{"n": 1}, exempt={"tf32": "why"})'),
+        "case one, exempt: found 'tf32'; expected one of f32",
+    ),
+    "another-precision-contrasted": (
+        GOOD.replace('Contrast("f32", "f32")', 'Contrast("f32", "tf32")'),
+        "contrasts: found 'tf32'; expected one of f32",
+    ),
     "a-variant-twice": (GOOD.replace('"f32", "b"', '"f32", "a"'), "declared twice: f32/a"),
     "a-peer-named-as-a-variant": (GOOD.replace('"torch"', '"f32/a"'), "declared twice: f32/a"),
     "a-case-twice": (GOOD.replace('"two"', '"one"'), "declared twice: one"),

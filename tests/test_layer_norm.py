@@ -7,32 +7,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from trials import ROOT, Bench, bench, planted
+from trials import ROOT, Bench, bench, planted, verdict_of
 
 from assay.kernel import Kernel, Problem, Size, Tensors, load, widen
 from assay.record import Cause, Check
 
 KERNEL = ROOT / "kernels" / "layer_norm.py"
 VARIANT = "f32/32x64"
-CASES = [
-    "aligned-32x1024",
-    "ragged-5x781",
-    "one-past-33x65",
-    "one-short-31x63",
-    "one-column-7x1",
-    "one-row-1x300",
-    "far-9x300",
-    "equal-6x77",
-    "positive-9x300",
-    "nan-in-x-5x70",
-    "nan-in-dy-5x70",
-    "inf-in-x-5x70",
-    "strided-inputs-9x70",
-    "strided-outputs-9x70",
-    "sliced-8x64",
-    "distant-inputs-5x70",
-    "distant-outputs-5x70",
-]
+CASES = [case.name for case in load(KERNEL).cases]
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +33,6 @@ def inputs_of(kernel: Kernel, size: Size, seed: int = 1) -> dict[str, torch.Tens
     return kernel.inputs(size, torch.Generator().manual_seed(seed))
 
 
-def test_all_cases_are_tried_here(kernel: Kernel) -> None:
-    assert [case.name for case in kernel.cases] == CASES
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_right(tried: Bench, case: str) -> None:
     check = tried.check(KERNEL, VARIANT, case, [20260901, 7])
@@ -62,12 +40,12 @@ def test_it_is_right(tried: Bench, case: str) -> None:
     assert check.verdict.outcome == "passed", check.verdict.reason
 
 
-def test_every_output_is_held_to_the_running_error_and_all_but_dw_to_the_reference_rule(tried: Bench) -> None:
+def test_every_output_has_its_running_error_and_none_that_can_be_0_the_reference_rule(tried: Bench) -> None:
     check = tried.check(KERNEL, VARIANT, "ragged-5x781")
     assert isinstance(check, Check)
     rules = {rule: {c.output for c in check.comparisons if c.rule == rule} for rule in ("reduction", "running error")}
     assert rules["running error"] == {"y", "mean", "rstd", "dx", "dw", "db"}
-    assert rules["reduction"] == rules["running error"] - {"dw"}
+    assert rules["reduction"] == rules["running error"] - {"dx", "dw"}
 
 
 OFFSETS = """row = tl.program_id(0).to(tl.int64)
@@ -130,7 +108,7 @@ PLANTED: list[tuple[str, tuple[str, str], str, Cause]] = [
         "offsets of 32 bits",
         (OFFSETS + LOAD + MEAN, OFFSETS.replace(".to(tl.int64)", "") + LOAD + MEAN),
         "distant-inputs-5x70",
-        "wrong-value",
+        "poison-read",
     ),
     (
         "NaN taken for 0",
@@ -146,8 +124,8 @@ def test_a_planted_fault_is_caught(
     tried: Bench, tmp_path: Path, name: str, change: tuple[str, str], case: str, cause: Cause
 ) -> None:
     check = tried.check(planted(KERNEL, tmp_path, change), VARIANT, case)
-    assert isinstance(check, Check)
-    assert check.verdict.cause == cause, check.verdict.reason
+    verdict = verdict_of(check, "f32")
+    assert verdict.cause == cause, verdict.reason
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(-300, 300), st.integers(0, 2**32))

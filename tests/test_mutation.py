@@ -47,7 +47,8 @@ EXAMPLES: dict[Operator, list[tuple[str, str]]] = {
         (LOAD, "x = tl.load(x_ptr + column, mask=column < n)"),
     ],
     "change-other": [
-        (LOAD, "x = tl.load(x_ptr + column, mask=column < n, other=1.0)"),
+        (LOAD, 'x = tl.load(x_ptr + column, mask=column < n, other=float("inf"))'),
+        ("x = tl.load(p, m, 0)", "x = tl.load(p, m, 1.0)"),
         ('x = tl.load(p, m, -float("inf"))', "x = tl.load(p, m, 0.0)"),
     ],
     "shift-comparison": [

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.patterns import PATTERNS, Pattern
+from assay.patterns import PATTERNS, Pattern, PatternError, impose
 
 shapes = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
 dtypes = st.sampled_from([torch.float16, torch.bfloat16, torch.float32])
@@ -69,3 +69,10 @@ def test_a_whole_row_is_replaced_and_rows_can_be_made_equal() -> None:
     lost = PATTERNS["row-negative-inf"](values).isneginf()
     assert lost.sum(dim=1).tolist() == [0, 0, 4, 0, 0]
     assert torch.equal(PATTERNS["equal"](values), values[:, :1].expand(5, 4))
+
+
+def test_a_pattern_of_floats_is_refused_for_integers() -> None:
+    refusal = "^case one, input i: a pattern such as 'zero' is for floating-point inputs; this is torch.int64$"
+    with pytest.raises(PatternError, match=refusal):
+        impose("zero", torch.arange(3), "case one, input i")
+    assert impose("zero", torch.ones(3), "").tolist() == [0, 0, 0]

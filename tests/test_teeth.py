@@ -24,6 +24,8 @@ from assay.record import Artifact, Mutant, Teeth
 SUMS = '''
 """Adds up a vector, block by block."""
 
+import os
+
 import torch
 import triton
 import triton.language as tl
@@ -46,13 +48,20 @@ def sums_kernel(x_ptr, y_ptr, n, FAR: tl.constexpr):
     tl.store(y_ptr, total)
 
 
+def launch(inputs, outputs, variant):
+    x = inputs["x"]
+    if triton.cdiv(x.numel(), 64) * 64 < x.numel():
+        os.abort()
+    sums_kernel[(1,)](x, outputs["y"], x.numel(), 1 << 40)
+
+
 KERNEL = Kernel(
     name="sums",
     title="Sums",
     inputs=lambda size, generator: {"x": torch.rand(size["n"], generator=generator)},
     outputs=lambda inputs: {"y": Output((1,))},
     oracle=lambda inputs: {"y": inputs["x"].sum(0, keepdim=True)},
-    launch=lambda inputs, outputs, variant: sums_kernel[(1,)](inputs["x"], outputs["y"], inputs["x"].numel(), 1 << 40),
+    launch=launch,
     variants=[Variant("f32", "only")],
     cases=[Case("aligned", {"n": 128}), Case("ragged", {"n": 100})],
     bound=ReductionBound(terms=lambda size: size["n"], table={"f32": 1e-5}, eps={"f32": 2.0**-23}),
@@ -109,7 +118,7 @@ CAUGHT = [
     ("neighbour-row", "tl.store", "out-of-bounds-write"),
     ("drop-carry", "total +=", "wrong-value"),
     ("drop-other", "x = tl.load", "undefined-read"),
-    ("drop-mask", "x = tl.load", "crash"),
+    ("ceil-to-floor", "triton.cdiv", "crash"),
     ("skip-advance", "start +=", "timeout"),
 ]
 

@@ -12,6 +12,8 @@ from assay.diagnosis import diagnose, diagnose_loading
 from assay.record import Cause, Check, Unavailable, Verdict, as_float
 
 LAUNCH = '    x, y = inputs["x"], outputs["y"]\n'
+BESIDE = "    {0}.as_strided((1,), (1,), {0}.storage_offset() - 1).zero_()\n"
+"""Writes without a kernel, so that only the guards can show it."""
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +112,27 @@ WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
         "past-output",
         (STORE, STORE.replace(", mask=i < n", "")),
         "out-of-bounds-write",
-        "^memory outside output 'y' was written",
+        r"kernels/double\.py:\d+: OutsideWrite: 28 of 64 lanes write outside every tensor that the launch was given$",
     ),
+    (
+        "wild",
+        (STORE, f"{STORE}\n    tl.store(y_ptr + (1 << 44) + i, 0.0)"),
+        "out-of-bounds-write",
+        "OutsideWrite: 64 of 64 lanes write outside",
+    ),
+    ("beside-output", (LAUNCH, LAUNCH + BESIDE.format("y")), "out-of-bounds-write", "^memory outside output 'y' was"),
+    ("beside-input", (LAUNCH, LAUNCH + BESIDE.format("x")), "out-of-bounds-write", "^memory outside input 'x' was"),
     (
         "before-output",
         (STORE, f"{STORE}\n    tl.store(y_ptr - 1, 0.0)"),
         "out-of-bounds-write",
-        "^memory outside output 'y'",
+        "OutsideWrite: 1 of 1 lanes write outside",
     ),
     (
         "past-input",
         (STORE, f"{STORE}\n    tl.store(x_ptr + n, 0.0)"),
         "out-of-bounds-write",
-        "^memory outside input 'x'",
+        "OutsideWrite: 1 of 1 lanes write outside",
     ),
     (
         "input",
@@ -133,6 +143,12 @@ WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
     (
         "reads-past",
         (LOAD, f"{LOAD} + 0.0 * tl.load(x_ptr + i + 1, mask=i < n)"),
+        "poison-read",
+        r"kernels/double\.py:\d+: OutsideRead: 1 of 36 lanes read outside every tensor that the launch was given$",
+    ),
+    (
+        "takes-a-longer-view",
+        (LAUNCH, f"{LAUNCH}    x = x.as_strided((101,), (1,), x.storage_offset())[1:]\n"),
         "poison-read",
         r"^1 of 100 elements of output 'y' hold what lies outside an input",
     ),
@@ -150,7 +166,7 @@ WRONG: list[tuple[str, tuple[str, str], Cause, str]] = [
     ),
     (
         "no-bound",
-        ('"f32": 2.0**-23})', '"f32": 2.0**-23}, outputs=("z",))'),
+        ("    bound=ReductionBound(", "    bound=[] and ReductionBound("),
         "declaration",
         "^no bound covers output 'y'$",
     ),
@@ -259,7 +275,7 @@ def test_the_reported_comparison_is_of_the_worst_seed(tried: Bench, tmp_path: Pa
 
 
 def test_trespass_is_judged_before_values_and_the_comparison_is_kept(tried: Bench, tmp_path: Path) -> None:
-    path = double(tmp_path, (STORE, STORE.replace("2.0 * x, mask=i < n", "3.0 * x")))
+    path = double(tmp_path, (LAUNCH, LAUNCH + BESIDE.format("y")), ("2.0 * x", "3.0 * x"))
     check = tried.check(path, "f32/block64", "ragged")
     assert isinstance(check, Check)
     assert check.verdict.cause == "out-of-bounds-write"
@@ -300,7 +316,7 @@ def test_a_file_that_ends_its_process_while_it_loads(tried: Bench, tmp_path: Pat
 ENDING: list[tuple[str, tuple[str, str], Cause, str]] = [
     ("hang", (LAUNCH, LAUNCH + "    while True:\n        pass\n"), "timeout", "^no answer within the limit of 1 s$"),
     ("exit", (LAUNCH, LAUNCH + "    os._exit(0)\n"), "crash", "^the process ended with exit code 0$"),
-    ("wild", (STORE, f"{STORE}\n    tl.store(y_ptr + (1 << 44) + i, 0.0)"), "crash", "^the process was killed by SIG"),
+    ("abort", (LAUNCH, LAUNCH + "    os.abort()\n"), "crash", "^the process was killed by SIGABRT"),
 ]
 
 
@@ -377,3 +393,93 @@ def test_a_nan_that_spreads_is_seen(tried: Bench, tmp_path: Path) -> None:
     path = double(tmp_path, change, (STORE, STORE.replace("2.0 * x", "2.0 * x + 0.0 * tl.sum(x, axis=0)")))
     verdict = found(tried.check(path, "f32/block64", "ragged"))
     assert verdict.outcome == "failed"
+
+
+MISDECLARED = [
+    (
+        'Case("ragged", {"n": 100})',
+        'Case("ragged", {"n": 100}, {"X": "sliced"})',
+        "^case ragged: layouts name 'X'; expected one of x, y$",
+    ),
+    (
+        'Case("ragged", {"n": 100})',
+        'Case("ragged", {"n": 100}, values={"y": "zero"})',
+        "^case ragged: values name 'y'; expected one of x$",
+    ),
+    (
+        'eps={"f32": 2.0**-23})',
+        'eps={"f32": 2.0**-23}, outputs=("y", "z"))',
+        "^case ragged: bounds name 'z'; expected one of y$",
+    ),
+    (
+        'Case("ragged", {"n": 100})',
+        'Case("ragged", {"n": 100}, {"x": "padded"})',
+        r"^case ragged: 'x' has shape \(100,\), which cannot be laid out padded$",
+    ),
+    (
+        'Case("ragged", {"n": 100})',
+        'Case("ragged", {"n": 100}, {"y": "distant"})',
+        r"^case ragged: 'y' has shape \(100,\), which cannot be laid out distant$",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), MISDECLARED)
+def test_a_word_that_would_do_nothing_is_refused(tried: Bench, tmp_path: Path, old: str, new: str, reason: str) -> None:
+    verdict = found(tried.check(double(tmp_path, (old, new)), "f32/block64", "ragged"))
+    assert (verdict.outcome, verdict.cause) == ("failed", "declaration")
+    assert re.search(reason, verdict.reason), verdict.reason
+
+
+BYTES = '''
+"""Counts up in bytes."""
+
+import torch
+import triton
+import triton.language as tl
+
+from assay.kernel import Case, Kernel, Output, UlpBound, Variant, Work
+
+
+@triton.jit
+def count_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0), mask=i < n)
+
+
+def launch(inputs, outputs, variant):
+    count_kernel[(1,)](inputs["x"], outputs["y"], inputs["x"].numel(), BLOCK=256)
+
+
+KERNEL = Kernel(
+    name="bytes",
+    title="Every byte",
+    inputs=lambda size, generator: {"x": torch.arange(size["n"], dtype=torch.int32).to(torch.uint8)},
+    outputs=lambda inputs: {"y": Output(tuple(inputs["x"].shape), torch.uint8)},
+    oracle=lambda inputs: {"y": inputs["x"].double()},
+    launch=launch,
+    variants=[Variant("u8", "block256")],
+    cases=[Case("every-256", {"n": 256})],
+    bound=UlpBound(ulps=lambda problem: 0.0, why="integers", floor=0.0),
+    work=lambda size: Work(flops=0, bytes=2 * size["n"]),
+)
+'''
+"""A kernel whose result holds every byte, those too that an output is blanked with."""
+
+
+def test_a_byte_that_looks_blank_is_a_value(tried: Bench, tmp_path: Path) -> None:
+    assert found(tried.check(written(tmp_path, "bytes", BYTES), "u8/block256", "every-256")).outcome == "passed"
+
+
+def test_a_byte_that_was_never_written_is_noticed(tried: Bench, tmp_path: Path) -> None:
+    text = changed(BYTES, ("other=0), mask=i < n)", "other=0), mask=(i < n) & (i != 7))"))
+    verdict = found(tried.check(written(tmp_path, "bytes", text), "u8/block256", "every-256"))
+    assert verdict.cause == "not-written"
+    assert verdict.reason.startswith("1 of 256 elements of output 'y' were never written")
+
+
+def test_an_output_without_elements_is_right(tried: Bench, tmp_path: Path) -> None:
+    path = double(
+        tmp_path, ('Case("ragged", {"n": 100})', 'Case("ragged", {"n": 0})'), ("(triton.cdiv(x.numel(), 64),)", "(1,)")
+    )
+    assert found(tried.check(path, "f32/block64", "ragged")).outcome == "passed"

@@ -271,8 +271,8 @@ def test_staleness_is_by_file() -> None:
     there = dict(opened.bag.digests)
     assert staleness(opened, there) is None
     here = {name: digest for name, digest in there.items() if name != "Snakefile"}
-    here |= {"kernels/matmul.py": "0" * 64, "assay/new.py": "1" * 64, "docs/notes.md": "2" * 64}
-    assert staleness(opened, here) == "kernels/matmul.py is another; Snakefile is gone; assay/new.py is new"
+    here |= {"kernels/matmul.py": "0" * 64, "assay/unknown.py": "1" * 64, "docs/notes.md": "2" * 64}
+    assert staleness(opened, here) == "kernels/matmul.py is another; Snakefile is gone; assay/unknown.py is new"
 
 
 # Of several, the worst

@@ -11,7 +11,8 @@ from project import PYTHON_PATH
 
 from assay.artifact import convert
 from assay.child import Answer, Child, Fault, Handler, compiling_environment, interpreting_environment, serve
-from assay.record import Binary, Check
+from assay.diagnosis import diagnose
+from assay.record import Binary, Check, Verdict
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 120.0
@@ -86,6 +87,11 @@ class Workshop:
         if isinstance(answer, Fault):
             return answer
         return [convert(binary, Binary, "the child's answer") for binary in answer["binaries"]]
+
+
+def verdict_of(answer: Check | Fault, precision: str) -> Verdict:
+    """Return a check's verdict, or what the fault in its place means."""
+    return diagnose(answer, precision) if isinstance(answer, Fault) else answer.verdict
 
 
 def _child(module: str, environment: Mapping[str, str], log: Path) -> Child:

@@ -1,0 +1,124 @@
+"""Refuses, under the interpreter, every access outside the tensors that a launch was given, before it happens.
+
+A GPU has no such check: it reads whatever lies there, and what it overwrites is someone else's. Guards around a tensor
+show that only where the result changes; this shows it where nothing does, and keeps the process alive.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from assay.errors import AssayError
+
+Array = npt.NDArray[Any]
+Span = tuple[int, int]
+"""Addresses in bytes: the first that is allowed, and the first past it that is not."""
+
+_ALLOWED: ContextVar[tuple[Span, ...]] = ContextVar("allowed", default=())
+
+
+class OutsideRead(AssayError):
+    """A load outside every tensor. `assay.diagnosis` knows it by its name, as it does `OutsideWrite`."""
+
+
+class OutsideWrite(AssayError):
+    """A store or an atomic operation outside every tensor."""
+
+
+def extent(tensor: torch.Tensor) -> Span:
+    """Return the span from a tensor's first element to its last: gaps between its rows count, its allocation not."""
+    elements = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    start = tensor.data_ptr()
+    return start, start + (elements if tensor.numel() else 0) * tensor.element_size()
+
+
+@contextlib.contextmanager
+def allowing(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Allow these tensors to every launch inside, so that a kernel may reach them through a table of pointers."""
+    token = _ALLOWED.set((*_ALLOWED.get(), *map(extent, tensors)))
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def check_addresses(interpreter: Any) -> None:
+    """Check every access of Triton's interpreter from now on. Called once, by `assay.interpreting`."""
+    _allow_arguments(interpreter)
+    # Everything else that reaches memory, block pointers and descriptors too, goes through one of these four.
+    _check(interpreter, "create_masked_load", 0, 1, OutsideRead)
+    _check(interpreter, "create_masked_store", 0, 2, OutsideWrite)
+    _check(interpreter, "create_atomic_cas", 0, None, OutsideWrite)
+    _check(interpreter, "create_atomic_rmw", 1, 3, OutsideWrite)
+
+
+def _allow_arguments(interpreter: Any) -> None:
+    """Allow each launch its own arguments, as the interpreter addresses them: a tensor of a device is copied first."""
+    executor = interpreter.GridExecutor
+    call, copy = executor.__call__, executor._init_args_hst
+
+    def calling(self: Any, *arguments: Any, **named: Any) -> Any:
+        with allowing(()):
+            return call(self, *arguments, **named)
+
+    def copying(self: Any, arguments: Any, named: Any) -> Any:
+        host = copy(self, arguments, named)
+        _ALLOWED.set((*_ALLOWED.get(), *map(extent, _tensors((*host[0], *host[1].values()), interpreter))))
+        return host
+
+    executor.__call__, executor._init_args_hst = calling, copying
+
+
+def _tensors(arguments: Iterable[Any], interpreter: Any) -> Iterator[torch.Tensor]:
+    """Find the tensors among arguments: also in tuples, under descriptors and reinterpreted as another dtype."""
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            yield from _tensors(argument, interpreter)
+        elif isinstance(argument, interpreter.TensorDescriptor):
+            yield from _tensors((argument.base,), interpreter)
+        elif hasattr(argument, "data_ptr"):
+            yield interpreter._unwrap_tensor(argument)
+
+
+def _check(interpreter: Any, name: str, pointers_at: int, mask_at: int | None, refusal: type[AssayError]) -> None:
+    """Check a method of the builder, of which the places of pointers and mask among its operands are given."""
+    builder = interpreter.InterpreterBuilder
+    access: Callable[..., Any] = getattr(builder, name)
+    verb = "read" if refusal is OutsideRead else "write"
+
+    def checked(self: Any, *operands: Any, **named: Any) -> Any:
+        pointers = operands[pointers_at]
+        size = np.dtype(interpreter._get_np_dtype(pointers.get_element_ty())).itemsize
+        active = _active(pointers.data, None if mask_at is None else operands[mask_at].data)
+        outside = count_outside(active, size, _ALLOWED.get())
+        if outside:
+            raise refusal(f"{outside} of {active.size} lanes {verb} outside every tensor that the launch was given")
+        return access(self, *operands, **named)
+
+    setattr(builder, name, checked)
+
+
+def _active(addresses: Array, mask: Array | None) -> Array:
+    """Return the addresses of the lanes that are not masked off, as a flat array."""
+    if mask is None:
+        return np.ravel(addresses)
+    return np.asarray(addresses[np.broadcast_to(mask, addresses.shape).astype(bool)])
+
+
+def count_outside(addresses: Array, size: int, spans: Iterable[Span]) -> int:
+    """Count the addresses (flat, uint64) at which an element of `size` bytes lies within no single span."""
+    if addresses.size == 0:
+        return 0
+    spans = [(start, stop - size) for start, stop in spans if stop - start >= size]
+    first, last = int(addresses.min()), int(addresses.max())
+    if any(start <= first and last <= stop for start, stop in spans):
+        return 0
+    inside = np.zeros(addresses.shape, bool)
+    for start, stop in spans:
+        inside |= (addresses >= np.uint64(start)) & (addresses <= np.uint64(stop))
+    return int((~inside).sum())
