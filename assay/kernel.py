@@ -279,8 +279,6 @@ def load(path: Path) -> Kernel:
         raise KernelError(f"{path}: expected at least one variant and one case")
     for case in (*kernel.cases, *kernel.timed):
         _check_case(path, kernel, case)
-    for precision in {p for contrast in kernel.contrasts for p in (contrast.reference, contrast.lesser)}:
-        _check_known(path, "contrasts", precision, {v.precision for v in kernel.variants})
     entrants = [*(v.id for v in kernel.variants), *(p.name for p in kernel.peers)]
     names = entrants, [c.name for c in (*kernel.cases, *kernel.timed)]
     if twice := _repeated(names[0]) | _repeated(names[1]):

@@ -134,10 +134,6 @@ REFUSED = {
         GOOD.replace('{"n": 1})', '{"n": 1}, exempt={"tf32": "why"})'),
         "case one, exempt: found 'tf32'; expected one of f32",
     ),
-    "another-precision-contrasted": (
-        GOOD.replace('Contrast("f32", "f32")', 'Contrast("f32", "tf32")'),
-        "contrasts: found 'tf32'; expected one of f32",
-    ),
     "a-variant-twice": (GOOD.replace('"f32", "b"', '"f32", "a"'), "declared twice: f32/a"),
     "a-peer-named-as-a-variant": (GOOD.replace('"torch"', '"f32/a"'), "declared twice: f32/a"),
     "a-case-twice": (GOOD.replace('"two"', '"one"'), "declared twice: one"),

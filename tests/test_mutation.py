@@ -47,7 +47,7 @@ EXAMPLES: dict[Operator, list[tuple[str, str]]] = {
         (LOAD, "x = tl.load(x_ptr + column, mask=column < n)"),
     ],
     "change-other": [
-        (LOAD, 'x = tl.load(x_ptr + column, mask=column < n, other=float("inf"))'),
+        (LOAD, "x = tl.load(x_ptr + column, mask=column < n, other=float('inf'))"),
         ("x = tl.load(p, m, 0)", "x = tl.load(p, m, 1.0)"),
         ('x = tl.load(p, m, -float("inf"))', "x = tl.load(p, m, 0.0)"),
     ],

@@ -90,7 +90,10 @@ def test_a_check_that_ends_otherwise_is_different_whatever_may_explain_it(stage:
 
 def test_other_errors_within_the_bound_are_within_the_bound() -> None:
     there = records.interpreter(MATMUL)
-    checks = [replaced(c, comparisons=[records.comparison(3e-6)]) for c in there.checks]
+    checks = [
+        replaced(c, comparisons=[records.comparison(3e-6, one.bound, one.rule) for one in c.comparisons])
+        for c in there.checks
+    ]
     (row,) = compared("interpreter", there, replaced(there, checks=checks))
     assert row.likeness == "within the bound"
     assert "largest normalised error 3e-6 here, 5.5e-8 there" in row.what
