@@ -1,0 +1,94 @@
+"""The asking side of planted faults at the gpu tier, with the interpreter in the place of a device that multiplies
+exactly whatever the precision: what a device shows beside its results is asked for, and catches.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from project import PYTHON_PATH
+from records import PASSED, comparison, device
+from trials import LIMIT_S, ROOT
+
+from assay.child import Child, interpreting_environment
+from assay.correctness import Terms
+from assay.exposing import Faulty, try_faulty
+from assay.forking import opening
+from assay.kernel import load
+from assay.mutation import Mutation, mutants
+from assay.original import Original
+from assay.record import Check, Compile, Gpu, Interpreter, Repeat, Unavailable
+from assay.rounding import PROBES, canary, round_to
+
+KERNEL = ROOT / "kernels" / "matmul.py"
+DECLARATION = load(KERNEL).declaration()
+CASE = "single-1x1x1"
+ONCE_MORE = Repeat(differing=0, elements=1, settled=True, atomics=0)
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    environment = {**interpreting_environment(), "PYTHONPATH": PYTHON_PATH}
+    log = tmp_path_factory.mktemp("exposing") / "child.log"
+    with Child([sys.executable, "-m", "assay.faulty", "cpu"], environment, log, opening(LIMIT_S)) as made:
+        yield made
+
+
+def original(precision: str) -> Original:
+    """Return a kernel whose first configuration of a precision passed one case on a device, canary and all."""
+    variant, truncated = f"{precision}/64x64x32", [round_to(probe, 10, "truncated") for probe in PROBES]
+    check = Check(variant=variant, case=CASE, seeds=[1], verdict=PASSED, comparisons=[comparison()], repeat=ONCE_MORE)
+    readings = truncated if precision == "tf32" else list(PROBES)
+    gpu = Gpu(
+        availability=PASSED,
+        device=device(),
+        declaration=DECLARATION,
+        checks=[check],
+        canaries=[canary(variant, "left", list(readings), gated=True)],
+        contrasts=[],
+        executions=[],
+    )
+    nothing = Interpreter(
+        loading=PASSED,
+        declaration=DECLARATION,
+        checks=[],
+        canaries=[],
+        contrasts=[],
+        precision_honoured=Unavailable(reason="not tried"),
+    )
+    return Original(nothing, Compile(loading=PASSED, declaration=DECLARATION, builds=[], findings=[]), gpu)
+
+
+def planted(folder: Path, operator: str, replacement: str) -> Faulty:
+    found: Mutation = next(
+        m for m in mutants(KERNEL.read_text("utf-8")) if m.operator == operator and replacement in m.replacement
+    )
+    path = folder / "kernels" / KERNEL.name
+    path.parent.mkdir()
+    path.write_text(found.text, "utf-8")
+    return Faulty(found, path)
+
+
+@pytest.mark.parametrize(
+    ("precision", "place", "outcome", "cause"),
+    [("tf32", "tf32/64x64x32 canary, left operand", "failed", "rounding"), ("ieee", "*", "passed", None)],
+)
+def test_a_swapped_precision_is_caught_by_the_canary_though_its_result_is_right(
+    child: Child, tmp_path: Path, precision: str, place: str, outcome: str, cause: str | None
+) -> None:
+    faulty = planted(tmp_path, "change-precision", "input_precision='ieee'")
+    try_faulty(child, faulty, original(precision), "gpu", Terms([1], LIMIT_S))
+    (exposure,) = faulty.exposures
+    assert (exposure.tier, exposure.place) == ("gpu", place)
+    assert (exposure.verdict.outcome, exposure.verdict.cause) == (outcome, cause)
+    # The one check that the kernel passed was passed here too.
+    assert exposure.passed == 1
+
+
+def test_a_wrong_result_is_caught_at_its_case(child: Child, tmp_path: Path) -> None:
+    faulty = planted(tmp_path, "drop-store", "")
+    try_faulty(child, faulty, original("ieee"), "gpu", Terms([1], LIMIT_S))
+    (exposure,) = faulty.exposures
+    assert (exposure.place, exposure.verdict.cause) == (f"{CASE} ieee/64x64x32", "not-written")
+    assert faulty.fate == "caught"
