@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from assay.child import Asked, Fault, ask
 from assay.diagnosis import diagnose
-from assay.findings import built, outdated, unbuilt
+from assay.findings import built, misplaced, unbuilt
 from assay.record import Binary, Build, DeclaredVariant, Record
 
 
@@ -30,9 +30,9 @@ class Wanted:
 def build(child: Asked, wanted: Wanted, limit_s: float) -> Build:
     """Ask a child for one build; a fault is its verdict."""
     variant, target, case = wanted.variant.id, wanted.target, wanted.case
-    old = outdated(wanted.variant, target)
-    if old is not None:
-        return unbuilt(variant, target, case, old)
+    misfit = misplaced(wanted.variant, target)
+    if misfit is not None:
+        return unbuilt(variant, target, case, misfit)
     request = {"do": "build", "variant": variant, "target": target, "case": case}
     answer = ask(child, request, Built, limit_s)
     if isinstance(answer, Fault):

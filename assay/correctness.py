@@ -26,7 +26,7 @@ from assay.record import (
     Verdict,
 )
 from assay.rounding import canary
-from assay.targets import too_old
+from assay.targets import unsuited
 
 WORKER = "assay.trial"
 
@@ -118,10 +118,10 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
 
 def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) -> Tried:
     """Try one variant on one case; a fault is the verdict of its check."""
-    place, need = terms.place, trial.variant.minimum_capability
-    old = place and too_old(place.name, place.capability, need)
-    if old:
-        return _untried(trial, terms, Verdict(outcome="inapplicable", cause="capability", reason=old))
+    place, variant = terms.place, trial.variant
+    misfit = place and unsuited(place.name, place.capability, variant.minimum_capability, variant.maximum_capability)
+    if misfit:
+        return _untried(trial, terms, Verdict(outcome="inapplicable", cause="capability", reason=misfit))
     free = exempt(declaration, trial.case, trial.variant.precision)
     if free is not None:
         return _untried(trial, terms, free)

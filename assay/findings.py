@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from assay.diagnosis import NAMED_PRECISIONS
 from assay.instructions import matrix_instructions, matrix_names
 from assay.record import Binary, Build, Declaration, DeclaredVariant, Finding, Verdict
-from assay.targets import capability_of, too_old
+from assay.targets import capability_of, unsuited
 
 TENSOR_CORE_CAPABILITY = (8, 0)
 """The first compute capability whose tensor cores multiply tf32 and bf16 (CUDA C++ Programming Guide, appendix)."""
@@ -69,10 +69,10 @@ def unbuilt(variant: str, target: str, case: str, compiled: Verdict) -> Build:
     return Build(variant=variant, target=target, case=case, compiled=compiled, fits=fits, binaries=[])
 
 
-def outdated(variant: DeclaredVariant, target: str) -> Verdict | None:
-    """Return why a target is too old for a variant, or None."""
-    old = too_old(target, capability_of(target), variant.minimum_capability)
-    return None if old is None else Verdict(outcome="inapplicable", cause="capability", reason=old)
+def misplaced(variant: DeclaredVariant, target: str) -> Verdict | None:
+    """Return why a target is too old or too new for a variant, or None."""
+    reason = unsuited(target, capability_of(target), variant.minimum_capability, variant.maximum_capability)
+    return None if reason is None else Verdict(outcome="inapplicable", cause="capability", reason=reason)
 
 
 def _same_code(builds: Sequence[Build], others: Sequence[Build]) -> bool:

@@ -86,7 +86,9 @@ class Variant:
         """`<precision>/<configuration>`, as claims name it."""
         return f"{self.precision}/{self.configuration}"
 
-    def declared(self, kernel: tuple[int, int] | None) -> DeclaredVariant:
+    def declared(
+        self, kernel: tuple[int, int] | None = None, newest: tuple[int, int] | None = None
+    ) -> DeclaredVariant:
         """Return what later stages need to know; the newer of the kernel's and the variant's capability counts."""
         needs = [need for need in (self.capability, kernel) if need is not None]
         return DeclaredVariant(
@@ -94,6 +96,7 @@ class Variant:
             precision=self.precision,
             configuration=self.configuration,
             minimum_capability=capability_text(max(needs)) if needs else None,
+            maximum_capability=capability_text(newest) if newest else None,
             stack_budget_bytes=self.stack_bytes,
         )
 
@@ -177,7 +180,7 @@ class Kernel:
     `launch(inputs, outputs, variant)` writes into `outputs` and returns nothing. The first case is the one that the
     compile stage launches. `bound` is one bound or several: each output is held to every bound that covers it. `dot` is
     the product at the kernel's heart, if it has one. `capability` is what the kernel needs above the gate's minimum, or
-    None.
+    None; `newest` the newest that can run it, for code of one architecture such as Hopper's wgmma, or None.
     """
 
     name: str
@@ -194,6 +197,7 @@ class Kernel:
     contrasts: Sequence[Contrast] = ()
     peers: Sequence[Peer] = ()
     capability: tuple[int, int] | None = None
+    newest: tuple[int, int] | None = None
     dot: Dot | None = None
 
     @property
@@ -213,7 +217,7 @@ class Kernel:
         """Return what later stages need to know."""
         return Declaration(
             title=self.title,
-            variants=[variant.declared(self.capability) for variant in self.variants],
+            variants=[variant.declared(self.capability, self.newest) for variant in self.variants],
             cases=[case.name for case in self.cases],
             timed=[case.name for case in self.timed],
             contrasts=[(contrast.reference, contrast.lesser) for contrast in self.contrasts],

@@ -200,14 +200,15 @@ class Environment(Record, frozen=True, kw_only=True):
 class DeclaredVariant(Record, frozen=True, kw_only=True):
     """A precision mode in one configuration. `id` is `<precision>/<configuration>`.
 
-    `minimum_capability` is what it needs, by its own declaration or its kernel's; `stack_budget_bytes` the largest
-    stack that its code may use.
+    It runs from `minimum_capability` to `maximum_capability`, by its own declaration or its kernel's;
+    `stack_budget_bytes` is the largest stack that its code may use.
     """
 
     id: str
     precision: str
     configuration: str
     minimum_capability: Capability | None
+    maximum_capability: Capability | None = None
     stack_budget_bytes: Count | None = None
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from assay.chain import place, settings_of
 from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot
-from assay.findings import built, findings, outdated, unbuilt
+from assay.findings import built, findings, misplaced, unbuilt
 from assay.opening import Opened
 from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant
 from assay.sound_checks import loading_faults
@@ -27,9 +27,9 @@ def _binary(binary: Binary, target: str) -> Binary:
 
 def _build(found: Build, variant: DeclaredVariant, target: str, case: str) -> Build:
     """Return the build of a variant for a target that follows from the binaries found, or from why there are none."""
-    old = outdated(variant, target)
-    if old is not None:
-        return unbuilt(variant.id, target, case, old)
+    misfit = misplaced(variant, target)
+    if misfit is not None:
+        return unbuilt(variant.id, target, case, misfit)
     if found.binaries or found.compiled.outcome == "passed":
         return built(variant, target, case, [_binary(binary, target) for binary in found.binaries])
     failed = found.compiled.outcome == "failed"

@@ -33,7 +33,7 @@ from assay.record import (
     number,
 )
 from assay.rounding import PROBES, canary
-from assay.targets import parse_capability, too_old
+from assay.targets import parse_capability, unsuited
 
 LOADED: tuple[StageName, ...] = ("interpreter", "compile", "gpu")
 """Stages that load the kernel file and say what it declares."""
@@ -192,11 +192,19 @@ def _canaries(
         yield spot.fault("both operands of declared variants, once each", shown(sent))
 
 
+def _misfit(variant: DeclaredVariant, device: Device | None) -> str | None:
+    """Return why the device cannot run the variant; None where it can, or where there is no device."""
+    if device is None:
+        return None
+    capability = parse_capability(device.compute_capability)
+    return unsuited(device.name, capability, variant.minimum_capability, variant.maximum_capability)
+
+
 def _capable(spot: Spot, check: Check, variant: DeclaredVariant, device: Device | None) -> Faults:
     """Yield where a check says otherwise than the device's capability and the variant's need."""
-    old = device and too_old(device.name, parse_capability(device.compute_capability), variant.minimum_capability)
-    if old:
-        yield from spot.differ(Verdict(outcome="inapplicable", cause="capability", reason=old), check.verdict)
+    misfit = _misfit(variant, device)
+    if misfit:
+        yield from spot.differ(Verdict(outcome="inapplicable", cause="capability", reason=misfit), check.verdict)
     elif check.verdict.cause == "capability":
         yield spot.fault("no want of capability here", shown(check.verdict))
 
@@ -224,8 +232,7 @@ def _checks(
         variant = variants.get(check.variant)
         if variant is None:
             continue
-        old = device and too_old(device.name, parse_capability(device.compute_capability), variant.minimum_capability)
-        free = None if old else exempt(declaration, check.case, variant.precision)
+        free = None if _misfit(variant, device) else exempt(declaration, check.case, variant.precision)
         yield from spot.at(at, "seeds").differ(seeds, check.seeds)
         yield from _check(spot.at(at), check, free)
         yield from _repeat(spot.at(at, "repeat"), check, device is not None)

@@ -51,8 +51,10 @@ def capability_text(capability: tuple[int, int]) -> str:
     return f"{capability[0]}.{capability[1]}"
 
 
-def too_old(name: str, capability: tuple[int, int], need: str | None) -> str | None:
-    """Return why a device or target called `name` cannot serve what needs `need`, or None where it can."""
-    if need is None or capability >= parse_capability(need):
-        return None
-    return f"{name} is {capability_text(capability)}; {need} or newer is needed"
+def unsuited(name: str, capability: tuple[int, int], oldest: str | None, newest: str | None = None) -> str | None:
+    """Return why a device or target called `name` cannot serve what runs from `oldest` to `newest`, or None."""
+    if oldest is not None and not capability >= parse_capability(oldest):
+        return f"{name} is {capability_text(capability)}; {oldest} or newer is needed"
+    if newest is not None and not capability <= parse_capability(newest):
+        return f"{name} is {capability_text(capability)}; {newest} or older is needed"
+    return None

@@ -35,7 +35,7 @@ from assay.record import (
     as_float,
     number,
 )
-from assay.targets import capability_of, too_old
+from assay.targets import capability_of, unsuited
 
 ALL = "*"
 """Stands for every kernel, or every variant of one: a gate guards them all, a file that does not load has none."""
@@ -99,10 +99,10 @@ class Subject:
                 return found
         return None
 
-    def needs(self, variant: str) -> str | None:
-        """The compute capability that a variant needs, or None."""
+    def span(self, variant: str) -> tuple[str | None, str | None]:
+        """The oldest and the newest compute capability that can run a variant, None where any can."""
         variants = [] if self.declaration is None else self.declaration.variants
-        return next((v.minimum_capability for v in variants if v.id == variant), None)
+        return next(((v.minimum_capability, v.maximum_capability) for v in variants if v.id == variant), (None, None))
 
 
 @dataclass(frozen=True)
@@ -291,10 +291,10 @@ Barred = tuple[Verdict, list[tuple[Held, str]]]
 def _barred(subject: Subject, machine: Machine, about: About, minimum: str) -> Barred | None:
     """Return why no device of this target can show anything here: too old, does not fit, or none is here."""
     variant, target = about.variant, str(about.target)
-    for need in (minimum, subject.needs(variant)):
-        old = too_old(target, capability_of(target), need)
-        if old is not None:
-            return Verdict(outcome="inapplicable", cause="capability", reason=old), [(machine.gate, "/result/argv")]
+    for oldest, newest in ((minimum, None), subject.span(variant)):
+        misfit = unsuited(target, capability_of(target), oldest, newest)
+        if misfit is not None:
+            return Verdict(outcome="inapplicable", cause="capability", reason=misfit), [(machine.gate, "/result/argv")]
     built = _build(subject.records["compile"], variant, target)
     if built is not None and built[1].fits.outcome == "inapplicable":
         return built[1].fits, [(subject.records["compile"], f"/result/builds/{built[0]}/fits")]

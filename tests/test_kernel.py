@@ -68,7 +68,8 @@ def test_a_precision_that_the_bound_does_not_know_is_an_error() -> None:
 def test_a_variant_needs_the_newer_of_its_own_and_its_kernels_capability(
     kernel: tuple[int, int] | None, own: tuple[int, int] | None, needed: str | None
 ) -> None:
-    assert Variant("tf32", "a", capability=own).declared(kernel).minimum_capability == needed
+    declared = Variant("tf32", "a", capability=own).declared(kernel, (9, 0))
+    assert (declared.minimum_capability, declared.maximum_capability) == (needed, "9.0")
 
 
 GOOD = """

@@ -118,11 +118,13 @@ def test_a_check_that_did_not_pass_leaves_no_passed_claim_of_its_values(world: W
 
 @laws
 @given(worlds())
-def test_too_old_a_target_is_inapplicable_whatever_the_records_say(world: World) -> None:
+def test_a_target_outside_a_variants_span_is_inapplicable_whatever_the_records_say(world: World) -> None:
     subjects = {subject.name: subject for subject in world.subjects}
     for claim in of_device(claims_of(world)):
-        needs = [world.minimum, subjects[claim.kernel].needs(claim.variant) or world.minimum]
-        if capability_of(str(claim.target)) < max(map(parse_capability, needs)):
+        oldest, newest = subjects[claim.kernel].span(claim.variant)
+        least = max(map(parse_capability, (world.minimum, oldest or world.minimum)))
+        here = capability_of(str(claim.target))
+        if here < least or (newest is not None and here > parse_capability(newest)):
             assert (claim.outcome, claim.cause) == ("inapplicable", "capability")
 
 

@@ -116,7 +116,13 @@ def gates(draw: Any) -> Gate:
 def declarations(draw: Any) -> Declaration:
     needs = st.sampled_from([None, None, "8.0", "9.0"])
     variants = [
-        DeclaredVariant(id=f"{p}/{c}", precision=p, configuration=c, minimum_capability=draw(needs))
+        DeclaredVariant(
+            id=f"{p}/{c}",
+            precision=p,
+            configuration=c,
+            minimum_capability=draw(needs),
+            maximum_capability=draw(needs),
+        )
         for p in draw(st.sampled_from([("ieee", "tf32"), ("f32",)]))
         for c in draw(st.sampled_from([("small",), ("small", "large")]))
     ]
