@@ -1,12 +1,14 @@
 # make report   makes .venv and runs `snakemake --cores 1 report`
 # make test     makes .venv and runs every check and test
+# make bench-sweep    on a device: a search space against triton.autotune
+# make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
 # make wheelhouse PYTHON=3.12   collects what a GPU node without a network needs
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test wheelhouse
+.PHONY: report check test bench-sweep bench-repeat wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -33,6 +35,15 @@ test: .venv/test.done
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/python -m assay status README.md archive/README.md --check --evidence archive
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# Options of a benchmark; it has --help.
+ARGUMENTS :=
+
+bench-sweep: .venv/run.done
+	$(BIN)/python -m benchmarks.sweep_against_autotune $(ARGUMENTS)
+
+bench-repeat: .venv/run.done
+	$(BIN)/python -m benchmarks.repeatability $(ARGUMENTS)
 
 # Made afresh, so that nothing stays of an earlier lock or of an installation that was broken off.
 .venv/run.done: envs/run.txt

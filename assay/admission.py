@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.privacy import one_line
-from assay.record import Cause, Check, Device, Environment, Gate, Gpu, Outcome, Unavailable, Verdict
+from assay.record import (
+    Build,
+    Cause,
+    Check,
+    DeclaredVariant,
+    Device,
+    Environment,
+    Gate,
+    Gpu,
+    Outcome,
+    Unavailable,
+    Verdict,
+)
 from assay.targets import parse_capability
 
 LIMIT_S = 300
@@ -128,3 +140,39 @@ def bar(checks: Sequence[Check]) -> Verdict | None:
     if not checks:
         return Verdict(outcome="untested", cause="upstream", reason="not timed: stage 'gpu' did not check it")
     return None if any(check.verdict.outcome == "passed" for check in checks) else checks[0].verdict
+
+
+def _spilled(build: Build) -> str | None:
+    """Say which code keeps registers in local memory, or None where none does."""
+    for binary in build.binaries:
+        stores, loads = binary.local_store_instructions, binary.local_load_instructions
+        if stores:
+            used = f"{stores} stores to and {loads} loads from {binary.stack_bytes} B of local memory"
+            return f"{binary.function} spills: {used}, with {binary.registers} registers a thread"
+    return None
+
+
+def prune(variant: DeclaredVariant, builds: Sequence[Build], target: str) -> Verdict | None:
+    """Return why a variant from a search space is not timed on `target`, by what its code there shows, or None.
+
+    What does not fit cannot run. What spills can, and is not tried: a search space holds its like without spills, and
+    where it does not the variant belongs into a list. A variant that no space holds is never pruned, nor is one that
+    was not compiled ahead for this target.
+    """
+    build = next((one for one in builds if (one.variant, one.target) == (variant.id, target)), None)
+    if build is None or not variant.searched:
+        return None
+    if build.fits.cause == "does-not-fit":
+        return build.fits
+    spilled = _spilled(build)
+    if spilled is None:
+        return None
+    return Verdict(outcome="inapplicable", cause="pruned", reason=f"pruned before timing: on {target} {spilled}")
+
+
+def untimed(variant: DeclaredVariant, checks: Sequence[Check], builds: Sequence[Build], target: str) -> Verdict | None:
+    """Return why a variant is not timed, or None: what the device made of it comes first, then what its code shows.
+
+    `checks`: those of all variants on the device.
+    """
+    return bar([check for check in checks if check.variant == variant.id]) or prune(variant, builds, target)

@@ -1,6 +1,7 @@
 """How large an error may be: named bounds, each printed so that a reader can derive it again."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -8,6 +9,7 @@ from typing import Protocol
 import torch
 
 from assay.errors import AssayError
+from assay.record import CeilingName
 
 Tensors = Mapping[str, torch.Tensor]
 Size = Mapping[str, int]
@@ -48,8 +50,28 @@ class Problem:
         return torch.finfo(dtype).eps / 2 if dtype.is_floating_point and dtype.itemsize < 4 else 0.0
 
 
+CEILINGS: Mapping[str, tuple[CeilingName, int]] = {
+    "ieee": ("fp32", 1),
+    "f32": ("fp32", 1),
+    "tf32": ("tf32", 1),
+    "tf32x3": ("tf32", 3),
+    "f16": ("bf16", 1),
+    "fp16": ("bf16", 1),
+    "fp16x3": ("bf16", 3),
+    "bf16": ("bf16", 1),
+    "bf16x3": ("bf16", 3),
+    "bf16x6": ("bf16", 6),
+}
+"""Which ceiling the arithmetic of a precision runs into, and how many products it takes for one.
+
+Operands in pieces are multiplied piece by piece (Triton language reference, tl.dot, input_precision): of two pieces
+each three products count, of three pieces six. Tensor cores multiply float16 and bfloat16 at one rate (NVIDIA H100
+Tensor Core GPU Architecture, table of peak rates).
+"""
+
+
 @dataclass(frozen=True)
-class Bound:
+class Bound(ABC):
     """Base of the bounds. `outputs` limits one to some outputs; it covers them all where that is empty."""
 
     outputs: tuple[str, ...] = field(default=(), kw_only=True)
@@ -72,13 +94,13 @@ class Bound:
         """Return what the result is compared with: float64, of the output's shape."""
         return problem.want[output]
 
+    @abstractmethod
     def limit(self, problem: Problem, output: str) -> torch.Tensor:
         """Return the largest allowed |got - reference|: float64, of the output's shape or broadcastable to it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def words(self, problem: Problem, output: str) -> str:
         """Return the bound with its numbers, so that a reader can derive it again."""
-        raise NotImplementedError
 
 
 def _largest(values: torch.Tensor) -> float:

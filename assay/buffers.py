@@ -190,6 +190,15 @@ def guard_input(values: torch.Tensor, layout: Layout, device: str) -> Guarded:
     return held
 
 
+def hollow(shape: Sequence[int], dtype: torch.dtype, layout: Layout) -> torch.Tensor:
+    """Return a host tensor that lies as a guarded one does and takes no room: it reads as 0 where nobody wrote.
+
+    For what looks at shapes, strides and alignment alone, such as a launch that is only compiled.
+    """
+    placement = place_distant(shape, layout, FAR) if layout in DISTANT else place(shape, layout)
+    return Guarded(placement, _sparse(placement.length, _INTEGERS[dtype.itemsize]), dtype).tensor
+
+
 def guard_output(shape: Sequence[int], dtype: torch.dtype, layout: Layout, device: str) -> Guarded:
     """Allocate an output between fences, every element of it blank."""
     held = _allocate(tuple(shape), dtype, layout, device)

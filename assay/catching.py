@@ -1,12 +1,13 @@
 """What catches a planted fault, tier by tier, what becomes of it, and the score over all of them. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from assay.mutation import Mutation
 from assay.original import TIERS, TierName
-from assay.record import Cause, Exposure, Mutant, Teeth, Verdict
+from assay.record import Acceptance, Cause, Equivalent, Exposure, Mutant, Teeth, Verdict
 
 RAISED: tuple[Cause, ...] = ("import-error", "declaration", "compile-error", "exception")
 """Causes for which the code did not even run: what does nothing but raise needs nobody to look at its results."""
@@ -16,6 +17,7 @@ EVERYWHERE = "*"
 UNTRIED = Verdict(outcome="untested", cause="not-measured", reason="no tier could run the reference script's way")
 
 Fate = Literal["caught", "survived", "equivalent", "invalid"]
+Outcome = Fate | Literal["accepted"]
 Seen = tuple[str, Verdict]
 """A place, and what was seen there."""
 
@@ -97,20 +99,81 @@ def catcher(mutant: Mutant) -> Exposure | None:
     return next(failed, None) if mutant.outcome == "caught" else None
 
 
+# The author's word
+
+
+def acceptances(words: Iterable[Equivalent], planted: Sequence[Mutation]) -> list[Acceptance]:
+    """Return which of the planted faults each word of the author's is about: by operator, and by the line they are in,
+    whose number would change with every edit above it.
+    """
+    return [Acceptance(equivalent=word, mutants=list(_meant(word, planted))) for word in words]
+
+
+def _meant(word: Equivalent, planted: Sequence[Mutation]) -> Iterator[int]:
+    for at, mutation in enumerate(planted):
+        if mutation.operator in word.operators and mutation.line_text == word.source.strip():
+            yield at
+
+
+def outcome(found: Fate, baseline: Verdict, named: bool) -> Outcome:
+    """Return what became of a fault where the author `named` it as none: the word counts only where nothing caught the
+    fault, and not even the reference script's way does.
+    """
+    return "accepted" if named and found == "survived" and baseline.outcome != "failed" else found
+
+
+def accepted_places(accepted: Iterable[Acceptance]) -> set[int]:
+    """Return the places of all faults that the author says are none."""
+    return {at for acceptance in accepted for at in acceptance.mutants}
+
+
+def word_on(found: Teeth, at: int) -> str:
+    """Return why the author says that the fault at this place is none; "" where nothing is said of it."""
+    return next((one.equivalent.why for one in found.acceptances if at in one.mutants), "")
+
+
+def wrong_words(found: Teeth) -> list[str]:
+    """Say of each word of the author's that is wrong what shows it: the fault is caught, or none like it is planted."""
+    return [said for acceptance in found.acceptances for said in _wrong(acceptance, found.mutants)]
+
+
+def _wrong(acceptance: Acceptance, mutants: Sequence[Mutant]) -> Iterator[str]:
+    word = acceptance.equivalent
+    meant = [mutants[at] for at in acceptance.mutants if at < len(mutants)]
+    for operator in dict.fromkeys(word.operators):
+        outcomes = {mutant.outcome for mutant in meant if mutant.operator == operator}
+        if not outcomes:
+            yield f"the kernel file accepts {operator} in {word.source!r}, where no such fault is planted"
+        elif outcomes & {"caught", "survived"}:
+            yield f"the kernel file accepts {operator} in {word.source!r} as no fault, and it is caught"
+
+
 # The score
 
 
 @dataclass(frozen=True)
 class Score:
     """How many changes were planted, and what became of them. `baseline` counts those that the reference script's way
-    catches, of those that are faults: which were caught or survived.
+    catches, of those that are faults: which were caught or survived. `accepted` are none by the author's word alone.
     """
 
     tiers: dict[TierName, int]
     survived: int
     equivalent: int
+    accepted: int
     invalid: int
     baseline: int
+
+    def __add__(self, other: "Score") -> "Score":
+        """Return the score over the faults of both."""
+        return Score(
+            tiers={tier: self.tiers[tier] + other.tiers[tier] for tier in TIERS},
+            survived=self.survived + other.survived,
+            equivalent=self.equivalent + other.equivalent,
+            accepted=self.accepted + other.accepted,
+            invalid=self.invalid + other.invalid,
+            baseline=self.baseline + other.baseline,
+        )
 
     @property
     def caught(self) -> int:
@@ -132,15 +195,21 @@ def score(mutants: Sequence[Mutant]) -> Score:
         tiers={tier: catchers.count(tier) for tier in TIERS},
         survived=fates["survived"],
         equivalent=fates["equivalent"],
+        accepted=fates["accepted"],
         invalid=fates["invalid"],
         baseline=sum(mutant.baseline.outcome == "failed" for mutant in faults),
     )
 
 
 def told(total: Score, tiers: Sequence[TierName]) -> str:
-    """Say how many faults were caught, and by which of the tiers that looked."""
+    """Say how many faults were caught, and by which of the tiers that looked, and how many need not be."""
     by = ", ".join(f"{tier} {total.tiers[tier]}" for tier in tiers) or "no tier could look"
-    return f"{total.caught} of {total.faults} planted faults caught ({by})"
+    return f"{total.caught} of {total.faults} planted faults caught ({by}){on_word(total)}"
+
+
+def on_word(total: Score) -> str:
+    """Say how many are left out of the faults because the author says so; "" where there are none."""
+    return f", {total.accepted} accepted as equivalent on the author's word" if total.accepted else ""
 
 
 def beside(total: Score) -> str:
@@ -154,4 +223,4 @@ def line(kernel: str, found: Teeth) -> str:
         return f"{kernel}: no fault can be planted: {found.loading.reason}"
     total = score(found.mutants)
     others = f"{total.equivalent} equivalent, {total.invalid} invalid, {total.survived} survived"
-    return f"{kernel}: {told(total, found.tiers)}, {others}; {beside(total)}"
+    return "; ".join([f"{kernel}: {told(total, found.tiers)}, {others}", beside(total), *wrong_words(found)])

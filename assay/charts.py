@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from assay.formats import distinct, milliseconds, scientific
 from assay.privacy import printable
-from assay.record import NonFinite, Number, Row
+from assay.record import Estimate, NonFinite, Number, Row
 
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "bar")
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "bar", "wedge", "ring")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LANE_PIXELS = 38
 TEXT_COLUMNS = 60
 MOST_TICKS = 7
+MOST_BARS = 16
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,12 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Times on a linear axis from 0."""
+    """Times on a linear axis from 0. `left_out` says which entrants have a time and no bar, where any."""
 
     height: int
     ticks: list[Tick]
     bars: list[Bar]
+    left_out: str
     summary: str
 
 
@@ -170,41 +172,53 @@ def nice_step(largest: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
 
 
+def timed_rows(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
+    """Return the entrants that have a time, with it, in order; the twin is an entrant that stands there already."""
+    return [
+        (row, row.time_ns)
+        for row in rows
+        if row.kind != "twin" and isinstance(row.time_ns, Estimate) and row.time_ns.median > 0
+    ]
+
+
+def _shown(timed: Sequence[tuple[Row, Estimate]], best: Sequence[str]) -> list[tuple[Row, Estimate]]:
+    """Return at most `MOST_BARS` entrants, in order: libraries and the best of each precision before the fastest."""
+    first = sorted(timed, key=lambda pair: (pair[0].kind != "peer" and pair[0].entrant not in best, pair[1].median))
+    kept = {id(row) for row, _ in first[:MOST_BARS]}
+    return [pair for pair in timed if id(pair[0]) in kept]
+
+
 def bar_chart(rows: Sequence[Row], best: Sequence[str]) -> BarChart | None:
     """Return a chart of the entrants that have a time, in order; None where none has. `best` names entrants."""
-    timed = [(row, row.median_ns) for row in rows if isinstance(row.median_ns, float) and row.median_ns > 0]
+    everything = timed_rows(rows)
+    timed = _shown(everything, best)
     if not timed:
         return None
-    largest = max(max(middle, _interval(row, middle)[1]) for row, middle in timed)
+    largest = max(max(time.median, time.high) for _, time in timed)
     step = nice_step(largest)
     count = math.ceil(largest / step - 1e-9)
     whole = count * step
     ticks = [Tick(_linear(place * step, whole), f"{place * step / 1e6:.4g}") for place in range(count + 1)]
-    bars = [_bar(row, middle, place, whole, row.entrant in best) for place, (row, middle) in enumerate(timed)]
-    fastest = min(timed, key=lambda pair: pair[1])
-    summary = f"Median times of {len(bars)} entrants; fastest {fastest[0].entrant}, {milliseconds(fastest[1])} ms."
-    return BarChart(len(bars) * LANE_PIXELS, ticks, bars, summary)
+    bars = [_bar(row, time, place, whole, row.entrant in best) for place, (row, time) in enumerate(timed)]
+    fastest, least = min(everything, key=lambda pair: pair[1].median)
+    summary = f"Median times of {len(bars)} entrants; fastest {fastest.entrant}, {milliseconds(least.median)} ms."
+    more = len(everything) - len(timed)
+    left_out = f"{more} more entrants have a time in the table alone" if more else ""
+    return BarChart(len(bars) * LANE_PIXELS, ticks, bars, left_out, summary)
 
 
 def _linear(value: float, whole: float) -> float:
-    return round(100 * value / whole, 3)
+    return round(100 * max(0.0, value) / whole, 3)
 
 
-def _interval(row: Row, middle: float) -> tuple[float, float]:
-    low = row.low_ns if isinstance(row.low_ns, float) else middle
-    high = row.high_ns if isinstance(row.high_ns, float) else middle
-    return max(0.0, low), max(0.0, high)
-
-
-def _bar(row: Row, middle: float, place: int, whole: float, best: bool) -> Bar:
-    low, high = _interval(row, middle)
+def _bar(row: Row, time: Estimate, place: int, whole: float, best: bool) -> Bar:
     return Bar(
         label=row.entrant,
-        note=f"{milliseconds(middle)} ms ({milliseconds(low)} to {milliseconds(high)}){', best' if best else ''}",
+        note=f"{milliseconds(time.median)} ms{', best' if best else ''}",
         top=place * LANE_PIXELS,
-        width=_linear(middle, whole),
-        low=_linear(low, whole),
-        high=_linear(high, whole),
+        width=_linear(time.median, whole),
+        low=_linear(time.low, whole),
+        high=_linear(time.high, whole),
         peer=row.kind == "peer",
         best=best,
     )

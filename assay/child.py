@@ -29,7 +29,10 @@ PARENT_VARIABLE = "ASSAY_PARENT_PID"
 LARGEST_REPLY_BYTES = 32 * 2**20
 ENDING_S = 5.0
 """How long a child that closed its answer pipe may take to end; its exit code is the best reason there is."""
-_PR_SET_PDEATHSIG = 1
+RELEASING_S = 30.0
+"""How long what a child had started may take to end once it was killed: a device ends the kernel that runs first."""
+# <sys/prctl.h>
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 Answer = dict[str, Any]
@@ -159,6 +162,7 @@ class Child:
         except ProcessLookupError:
             pass
         self._process.wait()
+        _await_adopted(self._process.pid)
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -247,6 +251,26 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if str(os.getppid()) != os.environ.get(PARENT_VARIABLE):
         os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what a child had started and outlives it, so that `Child.stop` can wait for that too.
+
+    A process that was killed while its kernel hangs holds the device, and memory there, until the driver has ended it.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _await_adopted(group: int) -> None:
+    """Wait until the processes of a group that are children of this one have ended."""
+    deadline = time.monotonic() + RELEASING_S
+    while time.monotonic() < deadline:
+        try:
+            ended, _ = os.waitpid(-group, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not ended:
+            time.sleep(0.02)
 
 
 def _describe(error: BaseException) -> Answer:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+import traceback
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ import torch
 import triton
 
 from assay.artifact import sha256_bytes
-from assay.buffers import guard_input, guard_output
+from assay.buffers import guard_input, guard_output, hollow
 from assay.child import Answer, serve
 from assay.instructions import count_ptx, count_sass, resource_usage
-from assay.kernel import Case, Kernel, cast, load
+from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
 from assay.launches import binary_of, use_target, watch
 from assay.record import Binary, Instructions
-from assay.targets import TARGETS, Target
+from assay.targets import TARGETS, Target, capability_of
 
 
 def _disassembler() -> Path:
@@ -59,18 +60,30 @@ def inspect(kernel: Any, target: Target) -> Binary:
     )
 
 
+Declared = dict[str, Output]
+"""Shape and dtype of tensors, by name."""
+
+WARP_SIZE = 32
+"""Threads, on every NVIDIA device (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
+
+
 class Worker:
-    """Answers `describe` and `build` requests; the kernel file is imported at the first one."""
+    """Answers `describe`, `build` and `precompile` requests; the kernel file is imported at the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kernel: Kernel | None = None
+        self._known: dict[tuple[frozenset[tuple[str, int]], torch.dtype | None], tuple[Declared, Declared]] = {}
 
     def answer(self, request: Answer) -> Answer:
-        """`describe` returns the declaration; `build` the binaries of one variant for one target."""
+        """`describe` returns the declaration; `build` the binaries of one variant for one target; `precompile` how many
+        launches of one variant it compiled into Triton's cache.
+        """
         self._kernel = self._kernel or load(self._path)
         if request["do"] == "describe":
             return {"declaration": msgspec.to_builtins(self._kernel.declaration())}
+        if request["do"] == "precompile":
+            return {"launches": self._precompile(self._kernel, request)}
         target = TARGETS[request["target"]]
         use_target(target.backend, target.architecture, target.warp_size)
         with watch(compile_only=True) as launches:
@@ -87,6 +100,42 @@ class Worker:
             for n, o in kernel.outputs(values).items()
         }
         kernel.launch(inputs, outputs, variant)
+
+    def _precompile(self, kernel: Kernel, request: Answer) -> int:
+        """Return how many launches were compiled; one that raises is none, and says why in the log."""
+        variant, (major, minor) = kernel.variant(request["variant"]), capability_of(request["target"])
+        cases = [(case, variant.dtype) for case in map(kernel.case, request["cases"]) if "gpu" in case.tiers]
+        if kernel.dot is not None and cases:
+            # The rounding canary is sent through as its inputs are made, whatever the variant casts to.
+            cases.append((Case("", kernel.dot.size), None))
+        # A device need not be one of the targets that have figures of their own.
+        use_target("cuda", 10 * major + minor, WARP_SIZE)
+        with watch(compile_only=True):
+            return sum(self._launch_hollow(kernel, variant, case, dtype) for case, dtype in cases)
+
+    def _launch_hollow(self, kernel: Kernel, variant: Variant, case: Case, dtype: torch.dtype | None) -> bool:
+        """Launch on tensors that lie as they will and hold nothing, since a size may be large; say whether it went."""
+        try:
+            inputs, outputs = self._tensors(kernel, case.size, dtype)
+            kernel.launch(
+                {n: hollow(o.shape, o.dtype, case.layouts.get(n, "contiguous")) for n, o in inputs.items()},
+                {n: hollow(o.shape, o.dtype, case.layouts.get(n, "contiguous")) for n, o in outputs.items()},
+                variant,
+            )
+        except Exception:
+            # The next case may go. The process that uses the device will meet this again, and record it.
+            traceback.print_exc()
+            return False
+        return True
+
+    def _tensors(self, kernel: Kernel, size: Size, dtype: torch.dtype | None) -> tuple[Declared, Declared]:
+        """Return which inputs and outputs there are at a size. The inputs are made once, to be asked, and let go."""
+        key = frozenset(size.items()), dtype
+        if key not in self._known:
+            values = cast(kernel.inputs(size, torch.Generator().manual_seed(0)), dtype)
+            inputs = {name: Output(tuple(value.shape), value.dtype) for name, value in values.items()}
+            self._known[key] = inputs, dict(kernel.outputs(values))
+        return self._known[key]
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ def _time_line(change: TimeChange) -> str:
     about = f"{change.kernel} {change.size}, {change.entrant}{' (library)' if change.peer else ''}"
     if isinstance(change.ratio, Unavailable):
         return _marked(False, f"{change.verdict}: {about}: {change.reason}")
-    times = f"{milliseconds(change.ratio.a_ns)} -> {milliseconds(change.ratio.b_ns)} ms"
+    by = " by replay" if change.mode == "replay" else ""
+    times = f"{milliseconds(change.ratio.a_ns)} -> {milliseconds(change.ratio.b_ns)} ms{by}"
     return _marked(change.worse, f"{change.verdict}: {about}: {times}, ratio {interval_text(change.ratio)}")
 
 

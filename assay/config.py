@@ -16,6 +16,7 @@ from assay.targets import TargetName
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 KERNEL_NAME = r"^[a-z][a-z0-9_]*$(?!\n)"
 KernelName = Annotated[str, Meta(pattern=KERNEL_NAME)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
 Seed = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
@@ -51,21 +52,38 @@ class CompileSettings(Record, frozen=True, kw_only=True):
 
 
 class GpuSettings(Record, frozen=True, kw_only=True):
-    """`limit_s`: seconds one case of one variant may take on the device, compilation included."""
+    """`limit_s`: seconds one case of one variant may take on the device, or to be compiled for it.
+
+    `workers`: compilers at a time before the device is used; 0 means one for each usable core.
+    """
 
     limit_s: Seconds = 180.0
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
 
 
 class TimingSettings(Record, frozen=True, kw_only=True):
-    """How long and how often to sample.
+    """How long and how often to sample, and what may be concluded.
 
-    `rounds`: samples of every entrant, taken in interleaved rounds; an interval of the median needs six. `repeats`:
-    launches whose median makes one sample. `warmup`: untimed launches of every entrant. `flush_mebibytes`: written
-    before each launch to empty the L2 cache. `prepare_limit_s`: seconds that loading the kernel file, or compiling and
-    warming up one entrant, may take. `limit_s`: seconds after which no further round of a size is started.
+    Rounds are taken until each median's interval has a relative half-width of at most `half_width`, for `minimum_s`
+    seconds at least, and no more than `rounds` of them. A figure rests on `fewest_rounds` good rounds at least: those
+    whose SM clock lies within `clock_band`, as fractions of the card's maximum. Ratios within `margin` of 1 are called
+    the same. `repeats`: launches whose median makes one sample, at least. `warmup`: untimed launches of every entrant.
+    `flush_mebibytes`: written before each launch to empty the L2 cache. `screen_rounds`: rounds after which what takes
+    more than `screen_factor` times as long as the best of its precision is left out of a search space. `workers`:
+    compilers at a time before the device is used; 0 means one for each usable core. `prepare_limit_s`: seconds that
+    loading the kernel file, or compiling and warming up one entrant, may take. `limit_s`: seconds after which no
+    further round of a size is started.
     """
 
-    rounds: Annotated[int, Meta(ge=6, le=100000)] = 100
+    half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.001
+    minimum_s: Annotated[float, Meta(ge=0, le=86400)] = 2.0
+    rounds: Annotated[int, Meta(ge=6, le=100000)] = 400
+    fewest_rounds: Annotated[int, Meta(ge=6, le=100000)] = 20
+    clock_band: tuple[Fraction, Fraction] = (0.6, 1.0)
+    margin: Annotated[float, Meta(ge=0, lt=1)] = 0.01
+    screen_rounds: Annotated[int, Meta(ge=1, le=1000)] = 3
+    screen_factor: Annotated[float, Meta(gt=1, le=1000)] = 1.5
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
     repeats: Annotated[int, Meta(ge=1, le=1000)] = 3
     warmup: Annotated[int, Meta(ge=1, le=1000)] = 5
     flush_mebibytes: Annotated[int, Meta(ge=0, le=4096)] = 256

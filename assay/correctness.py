@@ -116,15 +116,20 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
     return Tried(check=check)
 
 
-def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) -> Tried:
-    """Try one variant on one case; a fault is the verdict of its check."""
-    place, variant = terms.place, trial.variant
+def settled(trial: Trial, place: Place | None, declaration: Declaration) -> Verdict | None:
+    """Return the verdict of a trial that needs no launch: it does not suit the device, or is not asked; else None."""
+    variant = trial.variant
     misfit = place and unsuited(place.name, place.capability, variant.minimum_capability, variant.maximum_capability)
     if misfit:
-        return _untried(trial, terms, Verdict(outcome="inapplicable", cause="capability", reason=misfit))
-    free = exempt(declaration, trial.case, trial.variant.precision)
-    if free is not None:
-        return _untried(trial, terms, free)
+        return Verdict(outcome="inapplicable", cause="capability", reason=misfit)
+    return exempt(declaration, trial.case, variant.precision)
+
+
+def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) -> Tried:
+    """Try one variant on one case; a fault is the verdict of its check."""
+    unasked = settled(trial, terms.place, declaration)
+    if unasked is not None:
+        return _untried(trial, terms, unasked)
     request: dict[str, Any] = {"do": "try", "variant": trial.variant.id, "case": trial.case, "seeds": terms.seeds}
     answer = ask(child, request, Tried, terms.limit_s)
     if isinstance(answer, Fault):
@@ -150,6 +155,16 @@ def turns(declaration: Declaration, cases: Sequence[str]) -> list[Turn]:
     trials = [Trial(variant, case) for case in cases for variant in asked(declaration, case)]
     of = {variant.id: tuple(t for t in trials if t.variant.id == variant.id) for variant in declaration.variants}
     return [Turn(found) for found in of.values() if found]
+
+
+def launched(declaration: Declaration, place: Place) -> dict[str, list[str]]:
+    """Return the cases on which each variant is launched there, by its id; a case may be left to another tier yet."""
+    trials = [trial for turn in turns(declaration, declaration.cases) for trial in turn.trials]
+    wanted: dict[str, list[str]] = {}
+    for trial in trials:
+        if settled(trial, place, declaration) is None:
+            wanted.setdefault(trial.variant.id, []).append(trial.case)
+    return wanted
 
 
 def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: str) -> list[Tried]:

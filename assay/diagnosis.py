@@ -25,6 +25,7 @@ _KINDS: dict[str, Cause] = {
 
 _BY_DESIGN: dict[str, Cause] = {
     "OutOfResources": "does-not-fit",
+    "OutOfMemoryError": "does-not-fit",
     "AutotunedKernel": "autotuned",
     "DeviceOnlyOperation": "unsupported-operation",
 }

@@ -134,6 +134,8 @@ def _claim_change(a: Claim | None, b: Claim | None) -> ClaimChange | None:
         return None
     before, after = (claim is not None and claim.outcome == "passed" for claim in (a, b))
     failed = b is not None and b.outcome == "failed"
+    # Which variants a search space is thinned out to depends on a few samples.
+    pruned = b is not None and b.cause == "pruned"
     return ClaimChange(
         kernel=about.kernel,
         variant=about.variant,
@@ -142,7 +144,7 @@ def _claim_change(a: Claim | None, b: Claim | None) -> ClaimChange | None:
         a=_word(a),
         b=_word(b),
         change="gained" if after else "lost" if before else "changed",
-        worse=before or failed,
+        worse=(before and not pruned) or failed,
         reason="" if b is None else b.reason,
     )
 

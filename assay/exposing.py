@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from assay.artifact import sha256_bytes
 from assay.building import Wanted, build
-from assay.catching import RAISED, UNTRIED, Fate, Seen, expose, fate, has_run, is_open
+from assay.catching import RAISED, UNTRIED, Fate, Seen, expose, fate, has_run, is_open, outcome
 from assay.child import Child, Fault, ask
 from assay.correctness import Terms, Trial, Tried, canaries, try_one
 from assay.findings import findings
@@ -48,15 +48,16 @@ class Faulty:
         """Whether another tier is to look at it."""
         return is_open(self.exposures, self.differs)
 
-    def record(self) -> Mutant:
-        """Return the record of it."""
+    def record(self, named: bool) -> Mutant:
+        """Return the record of it; `named`: the author says that it is no fault."""
+        became = outcome(self.fate, self.baseline, named)
         return Mutant(
             operator=self.mutation.operator,
             line=self.mutation.line,
             source=self.mutation.source,
             replacement=self.mutation.replacement,
             sha256=sha256_bytes(self.mutation.text.encode()),
-            outcome=self.fate,
+            outcome=became,
             exposures=self.exposures,
             baseline=self.baseline,
             differs=self.differs if self.fate == "survived" else None,

@@ -1,10 +1,10 @@
 """How the report writes numbers, amounts and what is absent."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import median
 from typing import TypeVar
 
-from assay.record import Digest, NonFinite, Number, Rate, Unavailable
+from assay.record import Digest, Estimate, NonFinite, Number, Rate, Unavailable
 
 T = TypeVar("T")
 
@@ -38,11 +38,53 @@ def milliseconds(nanoseconds: float | Unavailable) -> str:
     return shown(nanoseconds) if isinstance(nanoseconds, Unavailable) else f"{nanoseconds / 1e6:#.4g}".rstrip(".")
 
 
+def interval(value: Estimate, write: Callable[[float], str]) -> str:
+    """Return a median with its interval, each as `write` has it."""
+    return f"{write(value.median)} ({write(value.low)} to {write(value.high)})"
+
+
+def ratio(value: float) -> str:
+    """Return a ratio of times to four places, since differences of 0.0005 are told apart, a large one to 4 digits."""
+    return f"{value:.4f}" if abs(value) < 10 else numeral(value, 4)
+
+
+def percent(fraction: float, digits: int = 3) -> str:
+    """Return a fraction in per cent."""
+    return f"{numeral(100 * fraction, digits)} %"
+
+
 def rate(value: Rate | Unavailable) -> str:
-    """Return a rate to four digits, whole where it is larger."""
+    """Return a rate to four digits, a thousand of its unit as one of the next: TFLOP/s, TB/s."""
     if isinstance(value, Unavailable):
         return ABSENT
-    return f"{value.value:.0f} {value.unit}" if value.value >= 1000 else f"{value.value:#.4g} {value.unit}"
+    if value.value < 1000:
+        return f"{value.value:#.4g} {value.unit}"
+    thousands = value.value / 1000
+    return f"{f'{thousands:#.4g}'.rstrip('.') if thousands < 10000 else f'{thousands:.0f}'} T{value.unit[1:]}"
+
+
+def seconds(nanoseconds: int) -> str:
+    """Return a duration in s to three digits."""
+    return f"{numeral(nanoseconds / 1e9)} s"
+
+
+def mebibytes(count: int | Unavailable) -> str:
+    """Return an amount of memory in MiB, to three digits or whole."""
+    if isinstance(count, Unavailable):
+        return shown(count)
+    amount = count / 2**20
+    return f"{amount:.0f} MiB" if amount >= 100 else f"{amount:.3g} MiB"
+
+
+def runs(numbers: Iterable[int]) -> str:
+    """Return whole numbers in ascending order, neighbours joined: 3, 7 to 9."""
+    found: list[list[int]] = []
+    for value in sorted(set(numbers)):
+        if found and value == found[-1][1] + 1:
+            found[-1][1] = value
+        else:
+            found.append([value, value])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in found)
 
 
 def gibibytes(count: int | Unavailable) -> str:

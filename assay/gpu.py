@@ -4,11 +4,12 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from assay.admission import availability, chosen_device, without_device
-from assay.child import compiling_environment
-from assay.correctness import Place, Terms, Tried, canaries, describe, try_all, worker
+from assay.child import Child, compiling_environment
+from assay.correctness import Place, Terms, Tried, canaries, describe, launched, try_all, worker
 from assay.judgement import contrasts
+from assay.precompiling import precompile
 from assay.prediction import Key, predicted, predictions
-from assay.record import Compile, Digest, Environment, Execution, Gpu
+from assay.record import Compile, Declaration, Device, Digest, Environment, Execution, Gpu
 from assay.stage import Job, run
 from assay.targets import parse_capability
 
@@ -27,9 +28,34 @@ def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> 
     ]
 
 
+def place_of(device: Device) -> Place:
+    """Return what trials need to know of a device."""
+    return Place(device.name, parse_capability(device.compute_capability))
+
+
+def compile_ahead(job: Job, declaration: Declaration, device: Device, cache: str) -> None:
+    """Compile all that the device will be asked for, so that it is not held while one process compiles it all."""
+    assert job.kernel is not None
+    precompile(
+        job.kernel,
+        job.log,
+        cache,
+        launched(declaration, place_of(device)),
+        device.target,
+        label=f"gpu {job.name}, compiling",
+        workers=job.settings.gpu.workers,
+        limit_s=job.settings.gpu.limit_s,
+        loading_limit_s=job.settings.loading.limit_s,
+    )
+
+
+def _worker(job: Job, cache: str) -> Child:
+    assert job.kernel is not None
+    return worker(job.kernel, "cuda", compiling_environment(cache), job.log, job.settings.loading.limit_s)
+
+
 def check_on_device(job: Job) -> Gpu:
     """Try every variant on every case on the device, or say why none can."""
-    assert job.kernel is not None
     environment: Environment = job.read("environment").result
     compiled: Compile = job.read("compile").result
     device = chosen_device(environment)
@@ -37,15 +63,13 @@ def check_on_device(job: Job) -> Gpu:
     if verdict.outcome != "passed" or device is None:
         # Known without loading torch: a machine without a device has its answer at once.
         return without_device(verdict)
-    with (
-        tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache,
-        worker(job.kernel, "cuda", compiling_environment(cache), job.log, job.settings.loading.limit_s) as child,
-    ):
+    with tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache, _worker(job, cache) as child:
+        if compiled.declaration is not None:
+            compile_ahead(job, compiled.declaration, device, cache)
         subject = describe(child, "gpu", job.settings.loading.limit_s)
         if subject.declaration is None:
             return without_device(subject.loading)
-        here = Place(device.name, parse_capability(device.compute_capability))
-        terms = Terms(job.settings.seeds, job.settings.gpu.limit_s, here)
+        terms = Terms(job.settings.seeds, job.settings.gpu.limit_s, place_of(device))
         tried = try_all([child], subject, terms, f"gpu {job.name}")
     checks = [t.check for t in tried]
     return Gpu(

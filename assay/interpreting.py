@@ -40,6 +40,7 @@ class DeviceOnlyOperation(AssayError):
 @cache
 def mend_interpreter() -> None:
     """Mend Triton's interpreter for the rest of this process."""
+    from triton.experimental.gluon import _runtime as gluon
     from triton.language.extra import cuda, hip, libdevice
     from triton.runtime import autotuner, interpreter
 
@@ -47,6 +48,8 @@ def mend_interpreter() -> None:
     _read_loop_bounds(interpreter)
     _choose_without_timing(autotuner.Autotuner)
     _refuse_foreign_code(builder, (libdevice, cuda, cuda.libdevice, hip, hip.libdevice))
+    # Gluon functions are compiled whatever TRITON_INTERPRET says, for a device that need not be there.
+    gluon.GluonJITFunction.run = _refusing("a Gluon kernel")
     fill_undefined_lanes(interpreter.TritonSemantic, interpreter)
     pad_block_pointers(tl.core)
     _pass_over_nan(builder)

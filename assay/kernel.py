@@ -5,15 +5,18 @@ large an error may be. Everything else (buffers, child processes, time limits, c
 """
 
 import importlib.util
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 import torch
 
 from assay.bounds import (
+    CEILINGS,
     FLOAT32,
     TENSOR_CORES,
     Arithmetic,
@@ -27,7 +30,7 @@ from assay.bounds import (
 )
 from assay.errors import AssayError
 from assay.patterns import Pattern
-from assay.record import Declaration, DeclaredVariant
+from assay.record import CeilingName, Declaration, DeclaredVariant, Equivalent
 from assay.targets import capability_text
 
 # All that a kernel file needs comes from here.
@@ -40,6 +43,7 @@ __all__ = [
     "ComponentwiseBound",
     "Contrast",
     "Dot",
+    "Equivalent",
     "Kernel",
     "KernelError",
     "Layout",
@@ -48,6 +52,7 @@ __all__ = [
     "Problem",
     "ReductionBound",
     "Size",
+    "Space",
     "Tensors",
     "UlpBound",
     "Variant",
@@ -71,7 +76,7 @@ class Variant:
 
     `capability` is what this variant needs beyond its kernel, or None. `dtype`: the harness casts every floating-point
     input to it, and the oracle gets the values that were rounded so. `stack_bytes`: the largest stack that its code may
-    use on any target, which is where spilled registers go; None sets no limit.
+    use on any target, which is where spilled registers go; None sets no limit. `searched`: it comes from a `Space`.
     """
 
     precision: str
@@ -80,15 +85,14 @@ class Variant:
     capability: tuple[int, int] | None = None
     dtype: torch.dtype | None = None
     stack_bytes: int | None = None
+    searched: bool = False
 
     @property
     def id(self) -> str:
         """`<precision>/<configuration>`, as claims name it."""
         return f"{self.precision}/{self.configuration}"
 
-    def declared(
-        self, kernel: tuple[int, int] | None = None, newest: tuple[int, int] | None = None
-    ) -> DeclaredVariant:
+    def declared(self, kernel: tuple[int, int] | None = None, newest: tuple[int, int] | None = None) -> DeclaredVariant:
         """Return what later stages need to know; the newer of the kernel's and the variant's capability counts."""
         needs = [need for need in (self.capability, kernel) if need is not None]
         return DeclaredVariant(
@@ -98,7 +102,90 @@ class Variant:
             minimum_capability=capability_text(max(needs)) if needs else None,
             maximum_capability=capability_text(newest) if newest else None,
             stack_budget_bytes=self.stack_bytes,
+            searched=self.searched,
         )
+
+
+Options = Mapping[str, int | str]
+
+
+def _everything(options: Options) -> bool:
+    """Keep every point of a space."""
+    return True
+
+
+def _short_names(options: Iterable[str]) -> dict[str, str]:
+    """Return a short name for each option, such as `m` for BLOCK_M, `gm` for GROUP_M after it, `w` for num_warps.
+
+    That is the first letter of the last word; where an option before has it, the first letters of all words; where one
+    has those too, the whole name.
+    """
+    short: dict[str, str] = {}
+    for option in options:
+        words = [word for word in option.lower().split("_") if word]
+        tries = [words[-1][0], "".join(word[0] for word in words)] if words else []
+        free = [name for name in tries if name.isalpha() and name not in short.values()]
+        short[option] = free[0] if free else option
+    return short
+
+
+@dataclass(frozen=True)
+class Space(Sequence[Variant]):
+    """A search space: the variants of each of `precisions` at every combination of `options` that `keep` keeps.
+
+    It is the sequence of these variants, in the order of `itertools.product`, so `variants=Space(...)` declares it
+    alone and `variants=[Variant(...), *Space(...)]` with others. A configuration is named after its options, such as
+    m128n128k32w4s3. `capability`, `dtype` and `stack_bytes` are those of every variant. KernelError where nothing is
+    kept.
+
+    Each is a variant as any other: it is compiled for every target and checked on every case. Cases with `once` keep
+    that affordable, since the first configuration alone is asked of them. Only timing thins a space out.
+    """
+
+    precisions: Sequence[str]
+    options: Mapping[str, Sequence[int | str]]
+    keep: Callable[[Options], bool] = _everything
+    capability: tuple[int, int] | None = None
+    dtype: torch.dtype | None = None
+    stack_bytes: int | None = None
+
+    @cached_property
+    def _points(self) -> list[dict[str, int | str]]:
+        points = [dict(zip(self.options, values, strict=True)) for values in itertools.product(*self.options.values())]
+        kept = [point for point in points if self.keep(point)]
+        if not kept:
+            raise KernelError(f"Space: expected combinations of its options, found that none of {len(points)} is kept")
+        return kept
+
+    def _variant(self, precision: str, point: dict[str, int | str], short: Mapping[str, str]) -> Variant:
+        return Variant(
+            precision,
+            "".join(f"{short[option]}{value}" for option, value in point.items()),
+            point,
+            self.capability,
+            self.dtype,
+            self.stack_bytes,
+            searched=True,
+        )
+
+    @cached_property
+    def _variants(self) -> list[Variant]:
+        short = _short_names(self.options)
+        return [self._variant(precision, point, short) for precision in self.precisions for point in self._points]
+
+    @overload
+    def __getitem__(self, index: int) -> Variant: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Variant]: ...
+
+    def __getitem__(self, index: int | slice) -> Variant | Sequence[Variant]:
+        """Return one variant, or some."""
+        return self._variants[index]
+
+    def __len__(self) -> int:
+        """Return how many variants there are."""
+        return len(self._variants)
 
 
 @dataclass(frozen=True)
@@ -181,6 +268,10 @@ class Kernel:
     compile stage launches. `bound` is one bound or several: each output is held to every bound that covers it. `dot` is
     the product at the kernel's heart, if it has one. `capability` is what the kernel needs above the gate's minimum, or
     None; `newest` the newest that can run it, for code of one architecture such as Hopper's wgmma, or None.
+    `equivalents`: planted faults that change no result although they compile to other code, each with the reason.
+    `variants`: a list, a `Space`, or both in one list. `ceilings`: by precision, the ceiling of the card that its
+    arithmetic runs into, and how many products it takes for one; that of the usual ones is known
+    (`assay.bounds.CEILINGS`).
     """
 
     name: str
@@ -199,6 +290,8 @@ class Kernel:
     capability: tuple[int, int] | None = None
     newest: tuple[int, int] | None = None
     dot: Dot | None = None
+    equivalents: Sequence[Equivalent] = ()
+    ceilings: Mapping[str, tuple[CeilingName, int]] = field(default_factory=dict)
 
     @property
     def bounds(self) -> Sequence[Bound]:
@@ -225,7 +318,15 @@ class Kernel:
             rules={bound.name: bound.source for bound in self.bounds},
             once=[case.name for case in self.cases if case.once],
             dot=self.dot is not None,
+            equivalents=list(self.equivalents),
+            ceilings=self._ceilings(),
         )
+
+    def _ceilings(self) -> dict[str, tuple[CeilingName, int]]:
+        """Return the ceiling of each precision that is timed, as far as one is known."""
+        known = {**CEILINGS, **self.ceilings}
+        precisions = [*(v.precision for v in self.variants), *(p.precision for p in self.peers)]
+        return {precision: known[precision] for precision in precisions if precision in known}
 
 
 def cast(values: Tensors, dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
@@ -247,6 +348,16 @@ def _repeated(names: Sequence[str]) -> set[str]:
 def _check_known(path: Path, where: str, found: str, known: Iterable[str]) -> None:
     if found not in set(known):
         raise KernelError(f"{path}: {where}: found {found!r}; expected one of {', '.join(sorted(known))}")
+
+
+def _check_variants(path: Path, kernel: Kernel) -> None:
+    """Refuse what is no variant, such as a space that was not unpacked, and a ceiling that no card has. KernelError."""
+    for variant in kernel.variants:
+        if not isinstance(variant, Variant):
+            hint = "; write *Space(...) in a list" if isinstance(variant, Space) else ""
+            raise KernelError(f"{path}: variants: expected Variant(...), found {type(variant).__name__}{hint}")
+    for precision, (ceiling, _) in kernel.ceilings.items():
+        _check_known(path, f"ceilings, {precision}", ceiling, get_args(CeilingName))
 
 
 def _check_case(path: Path, kernel: Kernel, case: Case) -> None:
@@ -281,6 +392,7 @@ def load(path: Path) -> Kernel:
         raise KernelError(f"{path}: expected the name {path.stem!r}, as the file's, found {kernel.name!r}")
     if not kernel.variants or not kernel.cases:
         raise KernelError(f"{path}: expected at least one variant and one case")
+    _check_variants(path, kernel)
     for case in (*kernel.cases, *kernel.timed):
         _check_case(path, kernel, case)
     entrants = [*(v.id for v in kernel.variants), *(p.name for p in kernel.peers)]

@@ -1,4 +1,7 @@
-"""Faulty kernels, derived from any Triton kernel file through its syntax tree: one change each, as people make them."""
+"""Faulty kernels, derived from any Triton kernel file through its syntax tree: one change each, as people make them.
+
+A kernel in Gluon is changed as one in Triton is, for both write alike what can go wrong in both.
+"""
 
 import ast
 import re
@@ -43,7 +46,7 @@ OPERATORS: dict[Operator, str] = {
     "int64-to-int32": "An offset is 32 bits wide and wraps past 2^31 elements.",
     "perturb-constant": "A number is changed: 1 more for a whole one, 1% for any other, 0.0 for a tiny or huge one.",
     "plain-atomic": "An atomic addition becomes a load, an addition and a store, which is a race.",
-    "drop-barrier": "A barrier between the warps of a program is missing.",
+    "drop-barrier": "A barrier between the warps of a program, or the wait at one, is missing.",
 }
 
 _KERNEL_FAMILIES = (
@@ -79,7 +82,8 @@ class Mutation:
     `line` and `column` (both from 1, in characters) say where the changed part begins. `source` is the statement or
     expression around it as it stands in the file, and `replacement` what stands there instead, each on one line of at
     most 100 characters. `text` is the whole changed file, as long in lines as the original and equal to it outside the
-    changed part. `place`: a change in a launch can leave the compiled code as it is and still be a fault.
+    changed part. `line_text` is the line itself, without the space around it. `place`: a change in a launch can leave
+    the compiled code as it is and still be a fault.
     """
 
     operator: Operator
@@ -88,6 +92,7 @@ class Mutation:
     source: str
     replacement: str
     text: str
+    line_text: str
     place: Literal["kernel", "launch"]
 
 
@@ -161,12 +166,14 @@ class _File:
         start, end = self.span(site.node)
         first, last = self.span(self._shown(site.node))
         shown = self.bytes[first:start] + self._fitted(site).encode() + self.bytes[end:last]
+        above, below = self.starts[site.node.lineno - 1 : site.node.lineno + 1]
         return Mutation(
             site.operator,
             site.node.lineno,
-            len(self.bytes[self.starts[site.node.lineno - 1] : start].decode()) + 1,
+            len(self.bytes[above:start].decode()) + 1,
             *_cut(_one_line(self.bytes[first:last]), _one_line(shown)),
             text=text,
+            line_text=self.bytes[above:below].decode().strip(),
             place="kernel" if self._in_kernel(site.node) else "launch",
         )
 

@@ -7,6 +7,8 @@ from itertools import pairwise
 from assay.mutation_scope import Scope, Site
 from assay.mutation_syntax import argument, bracketed, called, exchanged, is_number, names, same, terms, without
 
+# `to` has a case of its own, and a barrier in shared memory is 64 bits wide whatever it guards.
+_NO_OFFSETS = ("to", "allocate_shared_memory")
 _SHIFTED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 
 
@@ -124,6 +126,9 @@ def stores(scope: Scope) -> Iterator[Site]:
         if not address:
             continue
         yield Site("drop-store", call, "None")
+        # A buffer of shared memory, `buffer.store(value)`, is its own address.
+        if not argument(call, "value"):
+            continue
         if isinstance(address, ast.List | ast.Tuple) and address.elts:
             yield Site("neighbour-row", address.elts[0], f"{bracketed(address.elts[0])} + 1")
         elif not scope.is_block(address):
@@ -139,7 +144,7 @@ def widths(scope: Scope) -> Iterator[Site]:
                 yield Site("int64-to-int32", node, bracketed(value))
             case ast.Call(func=ast.Attribute(value=value, attr="to"), args=[ast.Attribute(attr="float32")]):
                 yield Site("drop-upcast", node, bracketed(value))
-            case ast.Attribute(value=value, attr="int64") if called(scope.parents[node]) != "to":
+            case ast.Attribute(value=value, attr="int64") if called(scope.parents[node]) not in _NO_OFFSETS:
                 yield Site("int64-to-int32", node, f"{bracketed(value)}.int32")
 
 
@@ -147,7 +152,7 @@ def races(scope: Scope) -> Iterator[Site]:
     """Two programs, or two warps of one, get in each other's way."""
     for call in scope.calls:
         alone = isinstance(scope.parents[call], ast.Expr)
-        if called(call) == "debug_barrier":
+        if called(call) == "debug_barrier" or (alone and _awaits_barrier(call)):
             yield Site("drop-barrier", call, "None")
         if called(call) == "atomic_add" and alone and isinstance(call.func, ast.Attribute) and len(call.args) >= 2:
             pointer, value = map(bracketed, call.args[:2])
@@ -156,3 +161,11 @@ def races(scope: Scope) -> Iterator[Site]:
             language = ast.unparse(call.func.value)
             plain = f"{language}.load({pointer}{masked}) + {value}"
             yield Site("plain-atomic", call, f"{language}.store({pointer}, {plain}{masked})")
+
+
+def _awaits_barrier(call: ast.Call) -> bool:
+    """Whether a call is Gluon's `mbarrier.wait(...)`. Its opposite, `arrive`, is left alone: without it all hangs."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="mbarrier") | ast.Attribute(attr="mbarrier"), attr="wait"):
+            return True
+    return False

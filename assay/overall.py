@@ -119,12 +119,14 @@ def _ran(claims: Sequence[Claim], environment: Environment) -> str | None:
 def _planted(claims: Sequence[Claim]) -> str | None:
     """Say how many planted faults were caught, and how many the reference script's own way catches."""
     counts = [claim.figures for claim in claims if claim.tier == "teeth" and claim.outcome != "untested"]
-    total = {name: sum(_whole(of.get(name)) for of in counts) for name in ("caught", "survived", "baseline")}
+    fates = ("caught", "survived", "accepted", "baseline")
+    total = {name: sum(_whole(of.get(name)) for of in counts) for name in fates}
     faults = total["caught"] + total["survived"]
     if not faults:
         return None
     alone = f"the reference's shapes and tolerance alone catch {total['baseline']}"
-    return f"of {faults} planted faults {total['caught']} are caught ({alone})"
+    word = f", {total['accepted']} more are accepted as equivalent on the author's word" if total["accepted"] else ""
+    return f"of {faults} planted faults {total['caught']} are caught ({alone}){word}"
 
 
 def _whole(figure: Number | str | None) -> int:

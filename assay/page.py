@@ -17,9 +17,10 @@ from assay.evidence import Evidence, Records
 from assay.markdown import escape, fenced
 from assay.matrix import TARGET_TIERS, Gap, Matrix, build_matrix, find_gaps, mark
 from assay.outcomes import MARKS
-from assay.planted import COMMAND, Planted, Score, build_planted, total
+from assay.planted import COMMAND, Planted, build_planted, comparison, total
 from assay.privacy import printable
 from assay.record import ARTIFACTS, Claims, Digest, Environment, StageName, Unavailable
+from assay.scatter import spots_as_text
 from assay.snippets import Snippet
 from assay.sources import PACKAGE
 from assay.stage import stage_of
@@ -53,7 +54,7 @@ class Page:
     accuracy: list[Accuracy]
     planted: list[Planted]
     unplanted: list[str]
-    score: Score
+    comparison: str
     compilation: list[Compilation]
     times: list[Times]
     environment: Evidence | None
@@ -122,7 +123,7 @@ def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quote
         accuracy=[build_accuracy(name, of) for name, of in kernels.items()],
         planted=planted,
         unplanted=[name for name, of in kernels.items() if "teeth" not in of],
-        score=total(planted),
+        comparison=comparison(total(planted)),
         compilation=[build_compilation(name, of) for name, of in kernels.items() if "compile" in of],
         times=[build_times(name, of["timing"]) for name, of in kernels.items() if "timing" in of],
         environment=shared.get("environment"),
@@ -155,7 +156,8 @@ def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
     )
     words = (formats.short, formats.numeral, formats.shown, formats.gibibytes, formats.watts, formats.megahertz)
     environment.filters |= {word.__name__: word for word in words}
-    environment.filters |= {"command": shlex.join, "bars": bars_as_text, "dots": dots_as_text, "mark": mark}
+    environment.filters |= {"bars": bars_as_text, "dots": dots_as_text, "spots": spots_as_text}
+    environment.filters |= {"command": shlex.join, "mark": mark}
     environment.filters["fenced"] = lambda text, language="": Markup(fenced(text, language))  # noqa: S704
     environment.filters["listed"] = lambda texts, between=", ": between.join(texts)
     environment.tests["unavailable"] = lambda value: isinstance(value, Unavailable)

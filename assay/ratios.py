@@ -1,4 +1,7 @@
-"""How times changed: the ratio of two medians from their raw samples, with an interval and a verdict. Pure."""
+"""How times changed: the ratio of two medians from their raw samples, with an interval and a verdict. Pure.
+
+Samples are those of good rounds, in the mode that counts for both sides.
+"""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -6,17 +9,18 @@ from typing import Literal
 
 from assay.conditions import disturbances
 from assay.formats import numeral
-from assay.record import Conditions, Number, Record, Row, Sweep, Unavailable, as_float, number
-from assay.speeds import median_interval, plausible
+from assay.record import Conditions, Mode, Number, Record, Row, Sweep, Unavailable, as_float, number
+from assay.resampling import estimate
+from assay.speeds import plausible
+from assay.versus import common_mode, samples_of
 
 Movement = Literal["faster", "slower", "same", "inconclusive"]
 
 METHOD = (
-    "Each median has its 95% interval from order statistics, whatever the distribution (David & Nagaraja, Order "
-    "Statistics, 3rd ed., section 7.1). The ratio's interval is B's low over A's high to B's high over A's low: it "
-    "covers with 90% or more, and each verdict but 'inconclusive' is wrong one time in 20 at most (Bonferroni). "
-    "Samples count as independent, and what differs from one process to the next is not in the interval: "
-    "run again before you act on a difference."
+    "Each median has its 95% bootstrap interval, from the good rounds of its own run. The ratio's interval is B's low "
+    "over A's high to B's high over A's low: it covers with about 90% or more, and each verdict but 'inconclusive' is "
+    "wrong about one time in 20 at most (Bonferroni). Samples count as independent, and what differs from one process "
+    "to the next is not in the interval: run again before you act on a difference."
 )
 
 
@@ -37,6 +41,7 @@ class TimeChange(Record, frozen=True, kw_only=True):
     size: str
     entrant: str
     peer: bool
+    mode: Mode
     ratio: Ratio | Unavailable
     verdict: Movement
     reason: str
@@ -49,9 +54,10 @@ def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio | Unavailable:
         found = plausible(samples)
         if found.outcome != "passed":
             return Unavailable(reason=f"{name}: {found.reason}")
-    (a_low, a_ns, a_high), (b_low, b_ns, b_high) = median_interval(a), median_interval(b)
-    low, high = number(b_low / a_high), number(b_high / a_low)
-    return Ratio(a_ns=a_ns, b_ns=b_ns, value=number(b_ns / a_ns), low=low, high=high)
+    before, after = estimate(a), estimate(b)
+    low, high = number(after.low / before.high), number(after.high / before.low)
+    value = number(after.median / before.median)
+    return Ratio(a_ns=before.median, b_ns=after.median, value=value, low=low, high=high)
 
 
 def judge(ratio: Ratio | Unavailable, margin: float) -> tuple[Movement, str]:
@@ -80,6 +86,16 @@ Timed = tuple[Sweep, Row]
 """An entrant's row, and the sweep that it stands in."""
 
 
+def _mode(a: Timed | None, b: Timed | None) -> Mode:
+    return "events" if a is None or b is None else common_mode(a[1], b[1])
+
+
+def good_samples(timed: Timed, mode: Mode) -> list[float]:
+    """Return an entrant's samples in one mode, from the rounds inside the clock band, in order."""
+    sweep, row = timed
+    return samples_of(row, mode, sorted(set(range(len(sweep.rounds))) - set(sweep.outside)))
+
+
 def _ratio(a: Timed | None, b: Timed | None) -> Ratio | Unavailable:
     if a is None or b is None:
         return Unavailable(reason=f"not timed in {'A' if a is None else 'B'}")
@@ -88,12 +104,18 @@ def _ratio(a: Timed | None, b: Timed | None) -> Ratio | Unavailable:
             return Unavailable(reason=f"{name}: {row.verdict.reason}")
     if a[0].dimensions != b[0].dimensions:
         return Unavailable(reason="the dimensions under this name differ")
-    return ratio_of(a[1].samples_ns, b[1].samples_ns)
+    mode = _mode(a, b)
+    return ratio_of(good_samples(a, mode), good_samples(b, mode))
 
 
 def time_changes(kernel: str, a: Sequence[Sweep], b: Sequence[Sweep], margin: float) -> list[TimeChange]:
-    """Return every entrant that was timed on either side, with the ratio B over A or why there is none."""
-    left, right = [{(s.size, r.kind, r.entrant): (s, r) for s in sweeps for r in s.rows} for sweeps in (a, b)]
+    """Return every entrant that was timed on either side, with the ratio B over A or why there is none.
+
+    A twin is left out: it says how far to trust one run, and its entrant is compared already.
+    """
+    left, right = [
+        {(s.size, r.kind, r.entrant): (s, r) for s in sweeps for r in s.rows if r.kind != "twin"} for sweeps in (a, b)
+    ]
     changes = []
     for key in {**left, **right}:
         sides = left.get(key), right.get(key)
@@ -107,6 +129,7 @@ def time_changes(kernel: str, a: Sequence[Sweep], b: Sequence[Sweep], margin: fl
                     size=size,
                     entrant=entrant,
                     peer=kind == "peer",
+                    mode=_mode(*sides),
                     ratio=ratio,
                     verdict=verdict,
                     reason=reason,
@@ -131,5 +154,8 @@ def condition_notes(kernel: str, a: Sequence[Sweep], b: Sequence[Sweep]) -> Iter
         clocks = _clock(sweep.rounds), _clock(other.rounds)
         if clocks[0] != clocks[1]:
             yield f"{kernel} {sweep.size}: the median SM clock was {clocks[0]} in A and {clocks[1]} in B"
-        for name, rounds in (("A", sweep.rounds), ("B", other.rounds)):
-            yield from (f"{kernel} {sweep.size}: in {name}, {what}" for what in disturbances(rounds))
+        for name, one in (("A", sweep), ("B", other)):
+            yield from (f"{kernel} {sweep.size}: in {name}, {what}" for what in disturbances(one.rounds))
+            if one.outside:
+                left_out = f"{len(one.outside)} of {len(one.rounds)} rounds lie outside the clock band"
+                yield f"{kernel} {sweep.size}: in {name}, {left_out} and are left out"

@@ -67,8 +67,11 @@ Cause = Literal[
     "upstream",
     "not-measured",
     "survivors",
+    "pruned",
+    "over-ceiling",
 ]
 
+CeilingName = Literal["copy", "fp32", "tf32", "bf16"]
 Tier = Literal["interpreted", "compiled", "fits", "gated", "ran", "accurate", "timed", "teeth"]
 Overall = Literal["VERIFIED", "PARTIALLY VERIFIED", "FAILED", "NOT VERIFIED"]
 StageName = Literal[
@@ -201,7 +204,8 @@ class DeclaredVariant(Record, frozen=True, kw_only=True):
     """A precision mode in one configuration. `id` is `<precision>/<configuration>`.
 
     It runs from `minimum_capability` to `maximum_capability`, by its own declaration or its kernel's;
-    `stack_budget_bytes` is the largest stack that its code may use.
+    `stack_budget_bytes` is the largest stack that its code may use. `searched`: it comes from a search space, which the
+    sweep thins out.
     """
 
     id: str
@@ -210,6 +214,15 @@ class DeclaredVariant(Record, frozen=True, kw_only=True):
     minimum_capability: Capability | None
     maximum_capability: Capability | None = None
     stack_budget_bytes: Count | None = None
+    searched: bool = False
+
+
+class Equivalent(Record, frozen=True, kw_only=True):
+    """Planted faults that the author says are none: those of `operators` in the line that reads `source`, and why."""
+
+    operators: list[str]
+    source: str
+    why: str
 
 
 class Declaration(Record, frozen=True, kw_only=True):
@@ -217,7 +230,8 @@ class Declaration(Record, frozen=True, kw_only=True):
 
     `exemptions`: by case, the precisions of which it is not asked, each with the reason. `once`: cases that
     are asked of each precision's first configuration alone. `dot`: whether a rounding canary can be sent through it.
-    `rules`: the bounds by name, each with where it comes from.
+    `rules`: the bounds by name, each with where it comes from. `ceilings`: by precision, the ceiling that its
+    arithmetic runs into, and how many products it takes for one.
     """
 
     title: str
@@ -229,6 +243,8 @@ class Declaration(Record, frozen=True, kw_only=True):
     once: list[str] = field(default_factory=list)
     dot: bool = False
     rules: dict[str, str] = field(default_factory=dict)
+    equivalents: list[Equivalent] = field(default_factory=list)
+    ceilings: dict[str, tuple[CeilingName, Count]] = field(default_factory=dict)
 
 
 class Worst(Record, frozen=True, kw_only=True):
@@ -456,23 +472,82 @@ class Rate(Record, frozen=True, kw_only=True, tag_field="kind", tag="rate"):
     unit: Literal["GFLOP/s", "GB/s"]
 
 
-class Row(Record, frozen=True, kw_only=True):
-    """One entrant of a sweep: a variant of the kernel, or a library peer.
+class Estimate(Record, frozen=True, kw_only=True, tag_field="kind", tag="estimate"):
+    """A median and its 95% bootstrap interval."""
 
-    `samples_ns` keeps every sample in the order taken, one a round. The median and `low_ns` to `high_ns`, its 95%
-    interval, are derived from them where the verdict is passed. `cubin_sha256`: the binaries that warming up launched.
+    low: float
+    median: float
+    high: float
+
+
+class Ceiling(Record, frozen=True, kw_only=True):
+    """The most that the card gave of one resource in this run: `work` over the fastest of `samples_ns`.
+
+    `work` is bytes read and written for `copy`, floating-point operations for the others; `how` says what was run.
+    """
+
+    name: CeilingName
+    how: str
+    work: Count
+    samples_ns: list[float]
+    rate: Rate | Unavailable
+
+
+class Share(Record, frozen=True, kw_only=True):
+    """Which fraction of a ceiling an entrant reached. `binding`: whether more than 1 cannot be."""
+
+    ceiling: CeilingName
+    fraction: float
+    binding: bool
+
+
+class Drift(Record, frozen=True, kw_only=True, tag_field="kind", tag="drift"):
+    """Whether the samples tend up or down in the order taken.
+
+    `change` is the Theil-Sen slope times the number of rounds, over the median; `p` that of Kendall's test.
+    """
+
+    change: float
+    p: float
+    drifting: bool
+
+
+class Accuracy(Record, frozen=True, kw_only=True, tag_field="kind", tag="accuracy"):
+    """What an entrant's timed launches wrote, against the float64 oracle: the worst output's errors.
+
+    `normwise` is |got - want| over |want| in the Frobenius norm; `largest` the largest error over the largest value.
+    """
+
+    normwise: Number
+    largest: Number
+
+
+class Row(Record, frozen=True, kw_only=True):
+    """One entrant of a sweep: a variant of the kernel, a library peer, or the twin, the first entrant once more.
+
+    `samples_ns` keeps every sample in the order taken, one a round, by the device's events around a launch;
+    `replays_ns` the same launch replayed from a CUDA graph, where the host has no part; `screen_ns` the short round in
+    which a search space was thinned out. `time_ns` is what counts: the replays where events measured the host
+    (`launch_bound`), the events otherwise. All but the samples is derived, from good rounds, where the verdict is
+    passed. `cubin_sha256`: the binaries that warming up launched.
     """
 
     entrant: str
-    kind: Literal["variant", "peer"]
+    kind: Literal["variant", "peer", "twin"]
     precision: str
     configuration: str | None
     verdict: Verdict
     samples_ns: list[float]
-    median_ns: float | Unavailable
-    low_ns: float | Unavailable
-    high_ns: float | Unavailable
+    replays_ns: list[float] | Unavailable
+    screen_ns: list[float]
+    events: Estimate | Unavailable
+    replay: Estimate | Unavailable
+    launch_bound: bool | Unavailable
+    time_ns: Estimate | Unavailable
+    drift: Drift | Unavailable
     rate: Rate | Unavailable
+    shares: list[Share]
+    accuracy: Accuracy | Unavailable
     cubin_sha256: list[Digest]
 
 
@@ -484,33 +559,124 @@ class Best(Record, frozen=True, kw_only=True):
     median_ns: float
 
 
+Conclusion = Literal["faster", "slower", "same", "inconclusive"]
+Mode = Literal["events", "replay"]
+
+
+class Versus(Record, frozen=True, kw_only=True):
+    """A variant's time over that of the fastest peer of its precision, round by round in one mode.
+
+    `conclusion`: `same` where the interval lies within the declared margin around 1, else `faster` or `slower` where it
+    clears the noise floor, else `inconclusive`.
+    """
+
+    entrant: str
+    against: str
+    mode: Mode
+    ratio: Estimate | Unavailable
+    conclusion: Conclusion
+    reason: str
+
+
+class Null(Record, frozen=True, kw_only=True):
+    """The null experiment: one entrant sampled under two names.
+
+    `floor`: how far from 1 a ratio must be to say anything.
+    """
+
+    entrant: str | None
+    ratio: Estimate | Unavailable
+    floor: float | Unavailable
+
+
 class Speedup(Record, frozen=True, kw_only=True):
-    """Best time of the reference precision over best time of the lesser one, gated above 1."""
+    """Best time of the reference precision over best time of the lesser one, round by round, gated above 1."""
 
     reference: str
     lesser: str
-    ratio: float | Unavailable
+    ratio: Estimate | Unavailable
     verdict: Verdict
 
 
+class TimedInput(Record, frozen=True, kw_only=True):
+    """One input tensor of the first set, as its values were: zeros run faster, so they are counted."""
+
+    name: str
+    shape: list[Count]
+    dtype: str
+    mean: Number
+    deviation: Number
+    zeros: Count
+    elements: Count
+
+
+class Inputs(Record, frozen=True, kw_only=True, tag_field="kind", tag="inputs"):
+    """What was fed: `sets` sets of inputs and outputs in turn, the first from `seed`, each of `set_bytes`.
+
+    `cache_bytes` is the device's L2 cache: sets are rotated where one would fit in it.
+    """
+
+    seed: Count
+    sets: Count
+    set_bytes: Count
+    cache_bytes: Count | Unavailable
+    tensors: list[TimedInput]
+
+
+class Cost(Record, frozen=True, kw_only=True):
+    """How long the device was held for a size, from its first input to its last check, and sampled on."""
+
+    device_ns: Count
+    sampling_ns: Count
+
+
+Ended = Literal["precise", "rounds", "time", "fault", "nothing"]
+"""Why sampling ended: precise enough, or out of rounds or time, or by a fault, or there was nothing to sample."""
+
+
 class Sweep(Record, frozen=True, kw_only=True):
-    """All entrants at one size, sampled in interleaved rounds."""
+    """All entrants at one size, sampled in interleaved rounds.
+
+    `outside`: the numbers, from 0, of the rounds outside the declared clock band; what they hold is kept and not used.
+    `widest` is the largest relative half-width of an interval of a median, which the stopping rule looks at.
+    """
 
     size: str
     dimensions: dict[str, Count]
     flops: Count
     bytes: Count
+    inputs: Inputs | Unavailable
     rows: list[Row]
     rounds: list[Conditions]
+    outside: list[Count]
+    ended: Ended
+    widest: float | Unavailable
+    null: Null
+    versus: list[Versus]
     best: list[Best]
     speedups: list[Speedup]
+    cost: Cost
+
+
+class Precompiled(Record, frozen=True, kw_only=True):
+    """What was compiled, by how many processes, before the device was touched."""
+
+    launches: Count
+    workers: Count
+    duration_ns: Count
 
 
 class Timing(Record, frozen=True, kw_only=True):
-    """Result of the `timing` stage."""
+    """Result of the `timing` stage. `launch`: an empty kernel by events (`launches_ns`, in the order taken); where the
+    two modes differ by more, the difference is the host's.
+    """
 
     availability: Verdict
     device: Device | None
+    precompiled: Precompiled | None
+    launches_ns: list[float] = field(default_factory=list)
+    launch: Estimate | Unavailable
+    ceilings: list[Ceiling]
     sweeps: list[Sweep]
 
 
@@ -534,9 +700,10 @@ class Mutant(Record, frozen=True, kw_only=True):
 
     `line` (from 1) and `source` are of the kernel file as it is; `replacement` is what stands there instead, and
     `sha256` the digest of the changed file. `equivalent`: it compiles to the same code on every configured target, so
-    there is no fault to catch; `differs` names the first build that is other code, where one was found, or says that
-    the launch is another. `invalid`: it cannot run at all, so nothing had to look at a result. `baseline` is what the
-    first case and the reference's bound, on unguarded tensors, make of it: the reference script's way.
+    there is no fault to catch; `accepted`: nothing caught it, and the author says in the declaration why nothing could;
+    `differs` names the first build that is other code, where one was found, or says that the launch is another.
+    `invalid`: it cannot run at all, so nothing had to look at a result. `baseline` is what the first case and the
+    reference's bound, on unguarded tensors, make of it: the reference script's way.
     """
 
     operator: str
@@ -544,10 +711,17 @@ class Mutant(Record, frozen=True, kw_only=True):
     source: str
     replacement: str
     sha256: Digest
-    outcome: Literal["caught", "survived", "equivalent", "invalid"]
+    outcome: Literal["caught", "survived", "equivalent", "accepted", "invalid"]
     exposures: list[Exposure]
     baseline: Verdict
     differs: str | None = None
+
+
+class Acceptance(Record, frozen=True, kw_only=True):
+    """The author's word on planted faults, and the places in `mutants`, from 0, of those that it is about."""
+
+    equivalent: Equivalent
+    mutants: list[Count]
 
 
 class Teeth(Record, frozen=True, kw_only=True):
@@ -557,6 +731,7 @@ class Teeth(Record, frozen=True, kw_only=True):
     device: Device | None
     tiers: list[Literal["interpreter", "compile", "gpu"]]
     mutants: list[Mutant]
+    acceptances: list[Acceptance] = field(default_factory=list)
 
 
 # claims

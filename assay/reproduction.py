@@ -16,9 +16,11 @@ from assay.record import (
     Check,
     Comparison,
     Compile,
+    Conclusion,
     Contrast,
     Digest,
     Environment,
+    Estimate,
     Execution,
     Finding,
     Gate,
@@ -29,9 +31,9 @@ from assay.record import (
     Row,
     StageName,
     Timing,
-    Unavailable,
     Verdict,
 )
+from assay.versus import common_mode
 
 Likeness = Literal["identical", "within the bound", "different", "not reproducible here"]
 
@@ -322,13 +324,41 @@ def _speedups(result: Timing) -> dict[Key, Verdict]:
 
 
 def _pair_verdicts(there: Verdict, here: Verdict) -> tuple[Pair, str]:
-    return ("within", "") if _same_end(there, here) else ("outcome", _ends(there, here))
+    if _same_end(there, here):
+        return "within", ""
+    # What a search space is thinned out to depends on a few samples.
+    if "pruned" in (there.cause, here.cause) and "passed" in (there.outcome, here.outcome):
+        return "within", "left out of the search space in one of the two"
+    return "outcome", _ends(there, here)
+
+
+def _ratio(there: Row, here: Row) -> float | None:
+    """Return the ratio of two medians in the mode that counts for both, or None where there is none."""
+    mode = common_mode(there, here)
+    a, b = [row.replay if mode == "replay" else row.events for row in (there, here)]
+    if isinstance(a, Estimate) and isinstance(b, Estimate) and a.median > 0:
+        return b.median / a.median
+    return None
 
 
 def _ratios(there: Timing, here: Timing) -> list[float]:
     before, after = _rows(there), _rows(here)
-    pairs = [(before[key].median_ns, after[key].median_ns) for key in before if key in after]
-    return [b / a for a, b in pairs if not isinstance(a, Unavailable) and not isinstance(b, Unavailable) and a > 0]
+    found = [_ratio(before[key], after[key]) for key in before if key in after and before[key].kind != "twin"]
+    return [ratio for ratio in found if ratio is not None]
+
+
+def _conclusions(result: Timing) -> dict[Key, Conclusion]:
+    return {(one.entrant, one.against, sweep.size): one.conclusion for sweep in result.sweeps for one in sweep.versus}
+
+
+def _agreement(there: Timing, here: Timing) -> str:
+    """Return how many comparisons with a library came to the same conclusion, in words."""
+    before, after = _conclusions(there), _conclusions(here)
+    both = [key for key in before if key in after]
+    alike = sum(before[key] == after[key] for key in both)
+    return (
+        f", {alike} of {_many(len(both), 'comparison', 'comparisons')} with a library concluded alike" if both else ""
+    )
 
 
 def compare_timing(about: About, there: Timing, here: Timing) -> Reproduced:
@@ -340,7 +370,9 @@ def compare_timing(about: About, there: Timing, here: Timing) -> Reproduced:
     pairs += _paired(_speedups(there), _speedups(here), _pair_verdicts)
     ratios = _ratios(there, here)
     said = f", medians {min(ratios):.3g} to {max(ratios):.3g} times those there" if ratios else ""
-    words = f"{len(pairs)} entrants and speed-ups end as they did{said}"
+    thinned = sum(pair.pair == "within" and pair.words != "" for pair in pairs)
+    but = f", but for {thinned} that only one of the two left out of a search space" if thinned else ""
+    words = f"{len(pairs)} entrants and speed-ups end as they did{but}{said}{_agreement(there, here)}"
     return _judge(about, pairs, words, words)
 
 

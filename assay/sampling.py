@@ -1,24 +1,48 @@
 """How the timing stage samples, and what its child process answers: no device, no clock and no torch in here.
 
 Entrants are timed in interleaved rounds, each in an order of its own, so that a clock that drifts or a neighbour on the
-card touches all of them alike. A sample is a median, because a disturbed launch is late and never early.
+card touches all of them alike. A sample is a median, because a disturbed launch is late and never early. Every round
+samples in two modes: `events`, where the host launches, and `replay` of a recording, where it has no part.
 """
 
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from assay.record import Conditions, Count, Declaration, Digest, Record, Verdict
+from assay.record import Accuracy, CeilingName, Conditions, Count, Declaration, Digest, Record, Unavailable, Verdict
+
+MOST_SETS = 8
+"""Sets of tensors that are rotated at most; it keeps memory, and the time to make inputs, within limits."""
+
+AGAIN = " (again)"
+"""What follows an entrant's name in that of its twin."""
+
+Launch = Callable[[], object]
 
 
 class Entrant(Record, frozen=True, kw_only=True):
-    """A variant of the kernel (named by its id) or a library peer."""
+    """A variant of the kernel (named by its id), a library peer, or the twin: one of them under a second name.
+
+    `searched`: it comes from a search space, which short rounds thin out.
+    """
 
     name: str
-    kind: Literal["variant", "peer"]
+    kind: Literal["variant", "peer", "twin"]
     precision: str
     configuration: str | None
+    searched: bool = False
+
+
+def twin_of(entrant: Entrant) -> Entrant:
+    """Return an entrant under a second name, for the null experiment."""
+    return Entrant(
+        name=f"{entrant.name}{AGAIN}",
+        kind="twin",
+        precision=entrant.precision,
+        configuration=entrant.configuration,
+    )
 
 
 class Problem(Record, frozen=True, kw_only=True):
@@ -46,23 +70,55 @@ class Subject(Record, frozen=True, kw_only=True):
     device: Identity
 
 
+class Burst(Record, frozen=True, kw_only=True):
+    """What the fastest way to one ceiling took: `samples_ns`, each for `work`. Without samples `how` says why.
+
+    `work` is bytes read and written for `copy`, floating-point operations for the others.
+    """
+
+    name: CeilingName
+    how: str
+    work: Count
+    samples_ns: list[float]
+
+
+class Limits(Record, frozen=True, kw_only=True):
+    """The child's answer to `ceilings`: what an empty kernel takes by events, in ns, and the ceilings' samples."""
+
+    launch_ns: list[float]
+    bursts: list[Burst]
+
+
 class Prepared(Record, frozen=True, kw_only=True):
-    """The child's answer to `prepare`: the binaries that the entrant launched."""
+    """The child's answer to `prepare`: the binaries that the entrant launched, and why it has no replay, if so.
+
+    `refused`: why it takes no part, where that is no fault of the process.
+    """
 
     cubin_sha256: list[Digest]
+    no_replay: Unavailable | None = None
+    refused: Verdict | None = None
 
 
 class Round(Record, frozen=True, kw_only=True):
-    """The child's answer to `round`: one sample of every entrant, and the card's state beside them."""
+    """The child's answer to `round`: one sample of every entrant in each of its modes, and the card's state meanwhile.
+
+    `replays_ns` leaves out who has no replay.
+    """
 
     samples_ns: dict[str, float]
+    replays_ns: dict[str, float]
     conditions: Conditions
 
 
 class Checked(Record, frozen=True, kw_only=True):
-    """The child's answer to `check`: whether what the timed launches wrote is right, for each variant."""
+    """The child's answer to `check`: whether what the timed launches wrote is right, and how close it is.
 
-    verdicts: dict[str, Verdict]
+    Nothing is claimed of a peer, so that it has no verdict.
+    """
+
+    verdict: Verdict | None
+    accuracy: Accuracy | Unavailable
 
 
 class Device(Protocol):
@@ -84,6 +140,38 @@ class Device(Protocol):
         """Return the card's state now."""
 
 
+@dataclass(frozen=True)
+class Recording:
+    """Launches that the device repeats by itself: `play` queues them all, each between the two marks of its pair."""
+
+    play: Launch
+    marks: Sequence[tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What an entrant does in a round: a launch for each set of tensors, and their recording, if there can be one."""
+
+    launches: Sequence[Launch]
+    recording: Recording | None = None
+
+
+def set_count(set_bytes: int, cache_bytes: int | None) -> int:
+    """Return how many sets of inputs and outputs to rotate, so that none finds its own values in the L2 cache.
+
+    One where a set is twice the cache at least, since it drives itself out, or where the cache is unknown; else sets
+    of four caches together, as far as `MOST_SETS` go. The flush before each launch empties the cache all the same.
+    """
+    if cache_bytes is None or set_bytes >= 2 * cache_bytes:
+        return 1
+    return min(MOST_SETS, -(-4 * cache_bytes // max(set_bytes, 1)))
+
+
+def turns(launches: Sequence[Launch], repeats: int) -> list[Launch]:
+    """Return the launches of one sample: `repeats` of them, each set once at least, in turn."""
+    return [launches[turn % len(launches)] for turn in range(max(repeats, len(launches)))]
+
+
 def schedule(rounds: int, entrants: Sequence[str], seed: int) -> Iterator[list[str]]:
     """Yield the order of each round: all entrants, shuffled; the same for the same seed."""
     generator = random.Random(seed)  # noqa: S311, an order that can be made again is wanted
@@ -91,7 +179,8 @@ def schedule(rounds: int, entrants: Sequence[str], seed: int) -> Iterator[list[s
         yield generator.sample(entrants, len(entrants))
 
 
-def _timed(device: Device, launch: Callable[[], object]) -> tuple[Any, Any]:
+def timed(device: Device, launch: Launch) -> tuple[Any, Any]:
+    """Queue one launch after a flush; return the marks before and behind it."""
     # The flush also keeps the device busy while the host queues the rest, so that a launch does not wait for the host.
     device.flush()
     start = device.mark()
@@ -99,11 +188,28 @@ def _timed(device: Device, launch: Callable[[], object]) -> tuple[Any, Any]:
     return start, device.mark()
 
 
-def take_round(
-    device: Device, launches: Mapping[str, Callable[[], object]], order: Sequence[str], repeats: int
-) -> Round:
-    """Queue `repeats` launches of every entrant, wait once, and return each one's median and the card's state."""
-    marks = {name: [_timed(device, launches[name]) for _ in range(repeats)] for name in order}
+def _queue(device: Device, lane: Lane, repeats: int) -> tuple[Sequence[tuple[Any, Any]], Sequence[tuple[Any, Any]]]:
+    """Queue a sample of each mode; return the marks of both, those of the second empty without a recording."""
+    launched = [timed(device, launch) for launch in turns(lane.launches, repeats)]
+    if lane.recording is None:
+        return launched, ()
+    lane.recording.play()
+    return launched, lane.recording.marks
+
+
+def _median(device: Device, pairs: Sequence[tuple[Any, Any]]) -> float:
+    """Return the median in whole nanoseconds, which is finer than any device's clock."""
+    return float(round(statistics.median(device.elapsed_ns(*pair) for pair in pairs)))
+
+
+def take_round(device: Device, lanes: Mapping[str, Lane], order: Sequence[str], repeats: int) -> Round:
+    """Queue a sample of every entrant in each of its modes, wait once, and return the samples and the card's state."""
+    queued = {name: _queue(device, lanes[name], repeats) for name in order}
+    # Read while the device still works: the state that the launches ran in, and no time of the device's is lost.
+    conditions = device.conditions()
     device.synchronise()
-    samples = {name: statistics.median(device.elapsed_ns(*pair) for pair in pairs) for name, pairs in marks.items()}
-    return Round(samples_ns=samples, conditions=device.conditions())
+    return Round(
+        samples_ns={name: _median(device, launched) for name, (launched, _) in queued.items()},
+        replays_ns={name: _median(device, replayed) for name, (_, replayed) in queued.items() if replayed},
+        conditions=conditions,
+    )

@@ -6,7 +6,7 @@ The faults are planted again, in the kernel file's text: nothing of it runs.
 from collections.abc import Sequence
 from typing import get_args
 
-from assay.catching import EVERYWHERE, UNTRIED, fate, looking, saw_nothing
+from assay.catching import EVERYWHERE, UNTRIED, acceptances, accepted_places, fate, looking, outcome, saw_nothing
 from assay.chain import place
 from assay.discrepancy import Faults, Spot, shown
 from assay.mutation import Mutation, mutants
@@ -33,7 +33,10 @@ def _mutants(spot: Spot, planted: Sequence[Mutation], found: Sequence[Mutant], o
     # What stands in the source's place is spelt differently by different releases of Python.
     expected = [[mutation.operator, mutation.line, mutation.source] for mutation in planted]
     yield from spot.differ(expected, [[mutant.operator, mutant.line, mutant.source] for mutant in found])
+    accepted = accepted_places(acceptances(original.declaration.equivalents, planted))
     for at, (mutant, mutation) in enumerate(zip(found, planted, strict=False)):
+        became = outcome(fate(mutant.exposures, mutant.differs), mutant.baseline, at in accepted)
+        yield from spot.at(at, "outcome").differ(became, mutant.outcome)
         yield from _mutant(spot.at(at), mutant, mutation, original)
 
 
@@ -69,7 +72,6 @@ def _exposure(spot: Spot, exposure: Exposure, original: Original) -> Faults:
 def _mutant(spot: Spot, mutant: Mutant, planted: Mutation, original: Original) -> Faults:
     tiers = looking(original.tiers, mutant.exposures, mutant.differs)
     yield from spot.at("exposures").differ(tiers, [exposure.tier for exposure in mutant.exposures])
-    yield from spot.at("outcome").differ(fate(mutant.exposures, mutant.differs), mutant.outcome)
     for at, exposure in enumerate(mutant.exposures):
         if exposure.tier in original.tiers:
             yield from _exposure(spot.at("exposures", at), exposure, original)
@@ -78,7 +80,7 @@ def _mutant(spot: Spot, mutant: Mutant, planted: Mutation, original: Original) -
     if mutant.differs is not None:
         known = {build_place(variant.id, target, case) for variant, target, case in original.rebuilds}
         known |= {LAUNCH} if planted.place == "launch" else set()
-        if mutant.outcome != "survived" or mutant.differs not in known:
+        if mutant.outcome not in ("survived", "accepted") or mutant.differs not in known:
             yield spot.at("differs").fault("a build of a fault that survived, or none", shown(mutant.differs))
     tried = {"interpreter", "gpu"} & set(original.tiers)
     if not tried:
@@ -109,3 +111,5 @@ def teeth_faults(opened: Opened, kernel: str) -> Faults:
         yield planted
     else:
         yield from _mutants(spot.at("mutants"), planted, found.mutants, original)
+        words = acceptances(original.declaration.equivalents, planted)
+        yield from spot.at("acceptances").differ(words, found.acceptances)

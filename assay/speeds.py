@@ -1,100 +1,195 @@
-"""What the timing stage derives from samples: medians with intervals, rates, the best of each precision, speed-ups."""
+"""What the timing stage derives from samples, for each entrant and for a size as a whole. Pure.
+
+The stage makes its record with `derive`, and who verifies a record makes it again from the samples in it.
+"""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from statistics import median
+
+from msgspec.structs import replace
 
 from assay.conditions import disturbances
 from assay.config import TimingSettings
-from assay.record import Best, Conditions, Digest, Rate, Row, Speedup, Unavailable, Verdict
+from assay.rates import goes_through_memory, over_ceiling, rate, shares
+from assay.record import (
+    Accuracy,
+    Ceiling,
+    CeilingName,
+    Conditions,
+    Cost,
+    Count,
+    Device,
+    Digest,
+    Ended,
+    Estimate,
+    Inputs,
+    Precompiled,
+    Row,
+    Sweep,
+    Timing,
+    Unavailable,
+    Verdict,
+)
+from assay.resampling import FEWEST_ROUNDS, drift, estimate, half_width
 from assay.sampling import Entrant, Problem
-
-FEWEST_ROUNDS = 6
-"""Of five samples even the whole range covers the median with 93.75% only."""
-
-COMPUTE_BOUND = 10
-"""Declared operations a byte above which a rate is given in GFLOP/s, and in GB/s otherwise."""
+from assay.stopping import host_bound, possible
+from assay.versus import Field, best, floor_of, null, speedup, versus
 
 
-@cache
-def interval_rank(count: int) -> int:
-    """Return the largest k for which the k-th smallest to the k-th largest of `count` samples cover with 95%.
+@dataclass(frozen=True)
+class Entry:
+    """One entrant's raw part of a row.
 
-    The median lies below the k-th smallest only if fewer than k of the samples lie below the median, and that number
-    is binomial(count, 1/2) whatever the distribution, so the interval covers with 1 - 2 P(B < k) or more (David &
-    Nagaraja, Order Statistics, 3rd ed., Wiley 2003, section 7.1). Samples are taken as independent. Computed in
-    integers. Returns 0 where even the whole range covers less.
+    `verdict` is passed where it was timed and what it wrote is right (its reason is written by `derive`), and says
+    else why not. `samples_ns` and `replays_ns` hold one sample a round, `screen_ns` those of the short round before.
     """
-    rank = count // 2
-    term = math.comb(count, rank)
-    # `below` counts the outcomes with at most `rank` samples below the median: by symmetry half of all, at the middle.
-    below = (2**count + (0 if count % 2 else term)) // 2
-    while rank > 0 and 2 * 20 * (below - term) > 2**count:
-        below -= term
-        term = term * rank // (count - rank + 1)
-        rank -= 1
-    return rank
+
+    entrant: Entrant
+    verdict: Verdict
+    samples_ns: Sequence[float]
+    replays_ns: Sequence[float] | Unavailable
+    screen_ns: Sequence[float]
+    accuracy: Accuracy | Unavailable
+    cubin_sha256: Sequence[Digest]
 
 
-def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
-    """Return (low, median, high): the median and its 95% interval. ValueError below `FEWEST_ROUNDS` samples."""
-    rank, ordered = interval_rank(len(samples)), sorted(samples)
-    if rank == 0:
-        raise ValueError(f"{len(samples)} samples; an interval of the median needs {FEWEST_ROUNDS}")
-    return ordered[rank - 1], statistics.median(ordered), ordered[-rank]
+@dataclass(frozen=True)
+class Measured:
+    """One size as measured. `entries`: the variants in order, the peers in order, then at most one twin."""
+
+    problem: Problem
+    inputs: Inputs | Unavailable
+    entries: Sequence[Entry]
+    rounds: Sequence[Conditions]
+    ended: Ended
+    cost: Cost
 
 
-def how(settings: TimingSettings, rounds: Sequence[Conditions]) -> str:
+@dataclass(frozen=True)
+class Terms:
+    """What decides what samples show. `runs_into`: by precision, the ceiling of its arithmetic, and the products that
+    one takes there.
+    """
+
+    settings: TimingSettings
+    maximum_sm_clock_mhz: Count | Unavailable
+    launch: Estimate | Unavailable
+    ceilings: Sequence[Ceiling]
+    runs_into: Mapping[str, tuple[CeilingName, Count]]
+    contrasts: Sequence[tuple[str, str]]
+
+
+def in_band(state: Conditions, settings: TimingSettings, maximum_sm_clock_mhz: int | Unavailable) -> bool:
+    """Return whether a round may be used: its SM clock lies in the band, or one of the two is not known."""
+    clock, (low, high) = state.sm_clock_mhz, settings.clock_band
+    if isinstance(clock, Unavailable) or isinstance(maximum_sm_clock_mhz, Unavailable):
+        return True
+    return low * maximum_sm_clock_mhz <= clock <= high * maximum_sm_clock_mhz
+
+
+def nothing_timed(availability: Verdict, device: Device | None = None, ahead: Precompiled | None = None) -> Timing:
+    """Return the record of a kernel that was not timed, for the reason that `availability` gives."""
+    return Timing(
+        availability=availability,
+        device=device,
+        precompiled=ahead,
+        launch=Unavailable(reason=availability.reason),
+        ceilings=[],
+        sweeps=[],
+    )
+
+
+def launch_cost(samples_ns: Sequence[float]) -> Estimate | Unavailable:
+    """Return what an empty kernel takes by events, in ns."""
+    if not samples_ns or not possible(samples_ns):
+        return Unavailable(reason="an empty kernel could not be timed")
+    return estimate(samples_ns)
+
+
+def pruned(
+    entrants: Sequence[Entrant], screens: Mapping[str, Sequence[float]], settings: TimingSettings
+) -> dict[str, Verdict]:
+    """Return, of a search space, the variants that a first short round leaves out, each with the reason.
+
+    `screens`: their samples by name, in ns. One without a possible sample is neither left out nor a measure for others.
+    """
+    precisions = {one.name: one.precision for one in entrants if one.searched}
+    times = {name: median(screens[name]) for name in precisions if screens.get(name) and possible(screens[name])}
+    found = {}
+    for name, time in times.items():
+        rival = min((other for other in times if precisions[other] == precisions[name]), key=times.__getitem__)
+        if time > settings.screen_factor * times[rival]:
+            reason = (
+                f"left out of the search after {settings.screen_rounds} rounds: {time / 1e3:.4g} us, "
+                f"more than {settings.screen_factor:g} times the {times[rival] / 1e3:.4g} us of {rival}"
+            )
+            found[name] = Verdict(outcome="inapplicable", cause="pruned", reason=reason)
+    return found
+
+
+def _band(terms: Terms) -> str:
+    (low, high), most = terms.settings.clock_band, terms.maximum_sm_clock_mhz
+    if isinstance(most, Unavailable):
+        return "the clock band"
+    return f"the clock band of {low * most:.0f} to {high * most:.0f} MHz"
+
+
+def how(measured: Measured, terms: Terms, good: int) -> str:
     """Return how an entrant was timed and what may have disturbed it, in words."""
-    words = [f"timed in {len(rounds)} interleaved rounds, each the median of {settings.repeats} launches"]
-    if len(rounds) < settings.rounds:
-        words.append(f"no more of {settings.rounds} rounds fit in {settings.limit_s:g} s")
-    return "; ".join(words + disturbances(rounds))
-
-
-def rate(problem: Problem, median_ns: float) -> Rate | Unavailable:
-    """Return declared work over time: GFLOP/s above 10 operations a byte, else GB/s (operations, or bytes, per ns).
-
-    Ten is about where memory stops being what limits: float32 arithmetic over bandwidth is 9.6 on an A100 80GB and 14
-    on an H200, by their data sheets.
-    """
-    if problem.flops > COMPUTE_BOUND * problem.bytes:
-        return Rate(value=problem.flops / median_ns, unit="GFLOP/s")
-    if problem.bytes > 0:
-        return Rate(value=problem.bytes / median_ns, unit="GB/s")
-    return Unavailable(reason="the kernel declares no work for this size")
+    settings, taken = terms.settings, len(measured.rounds)
+    sets = 1 if isinstance(measured.inputs, Unavailable) else measured.inputs.sets
+    words = [f"timed in {taken} interleaved rounds, each the median of {max(settings.repeats, sets)} launches"]
+    if good < taken:
+        words.append(f"{taken - good} rounds outside {_band(terms)} are left out")
+    wanted = f"every median's interval was within {100 * settings.half_width:g}% of it"
+    ends = {
+        "precise": f"until {wanted}",
+        "rounds": f"the most that are taken, before {wanted}",
+        "time": f"no more of {settings.rounds} fit in {settings.limit_s:g} s, before {wanted}",
+    }
+    words += [ends[measured.ended]] if measured.ended in ends else []
+    return "; ".join(words + disturbances(measured.rounds))
 
 
 def plausible(samples: Sequence[float]) -> Verdict:
     """Return passed where there are enough samples and each is a time that something can take, else cantTell."""
-    wrong = [sample for sample in samples if not (0 < sample < math.inf)]
+    wrong = [sample for sample in samples if not possible([sample])]
     if wrong:
         reason = f"{len(wrong)} of {len(samples)} samples are no possible time; the first is {wrong[0]:g} ns"
         return Verdict(outcome="cantTell", cause="not-measured", reason=reason)
-    if interval_rank(len(samples)) == 0:
+    if len(samples) < FEWEST_ROUNDS:
         reason = f"{len(samples)} rounds were taken; an interval of the median needs {FEWEST_ROUNDS}"
         return Verdict(outcome="cantTell", cause="not-measured", reason=reason)
     return Verdict(outcome="passed", reason=f"{len(samples)} possible times")
 
 
-def _derived(
-    verdict: Verdict, samples: Sequence[float], problem: Problem
-) -> tuple[float | Unavailable, float | Unavailable, float | Unavailable, Rate | Unavailable]:
-    if verdict.outcome != "passed":
-        nothing = Unavailable(reason=verdict.reason)
-        return nothing, nothing, nothing, nothing
-    low, median, high = median_interval(samples)
-    return low, median, high, rate(problem, median)
+def _standing(entry: Entry, measured: Measured, terms: Terms, good: Sequence[int]) -> Verdict:
+    """Return whether figures can be derived for an entrant: as the entry says, and then as its samples allow."""
+    if entry.verdict.outcome != "passed":
+        return entry.verdict
+    taken, fewest = len(measured.rounds), terms.settings.fewest_rounds
+    if len(entry.samples_ns) != taken:
+        reason = f"{len(entry.samples_ns)} samples were taken in {taken} rounds"
+        return Verdict(outcome="cantTell", cause="not-measured", reason=reason)
+    if entry.samples_ns and (found := plausible(entry.samples_ns)).outcome != "passed":
+        return found
+    if len(good) >= fewest:
+        return Verdict(outcome="passed", reason=how(measured, terms, len(good)))
+    if len(good) == taken:
+        reason = f"{taken} rounds were taken; a figure needs {fewest}"
+        return Verdict(outcome="cantTell", cause="not-measured", reason=reason)
+    reason = f"{len(good)} of {taken} rounds lie within {_band(terms)}; a figure needs {fewest}"
+    return Verdict(outcome="cantTell", cause="throttled", reason=reason)
 
 
-def row(
-    entrant: Entrant, verdict: Verdict, samples: Sequence[float], problem: Problem, cubins: Sequence[Digest]
-) -> Row:
-    """Assemble an entrant's row. Without a passed `verdict`, or with impossible samples, nothing is derived."""
-    if verdict.outcome == "passed" and (found := plausible(samples)).outcome != "passed":
-        verdict = found
-    low, median, high, speed = _derived(verdict, samples, problem)
+def _blank(entry: Entry, verdict: Verdict) -> Row:
+    """Return a row of which nothing is derived."""
+    nothing, replays = Unavailable(reason=verdict.reason), entry.replays_ns
+    if not isinstance(replays, Unavailable):
+        replays = list(replays) if possible(replays) else Unavailable(reason="not every replay took a possible time")
+    entrant = entry.entrant
     return Row(
         entrant=entrant.name,
         kind=entrant.kind,
@@ -102,36 +197,90 @@ def row(
         configuration=entrant.configuration,
         verdict=verdict,
         # JSON has no NaN; the verdict says that there was one.
-        samples_ns=list(samples) if all(map(math.isfinite, samples)) else [],
-        median_ns=median,
-        low_ns=low,
-        high_ns=high,
-        rate=speed,
-        cubin_sha256=list(cubins),
+        samples_ns=list(entry.samples_ns) if all(map(math.isfinite, entry.samples_ns)) else [],
+        replays_ns=replays,
+        screen_ns=list(entry.screen_ns) if possible(entry.screen_ns) else [],
+        events=nothing,
+        replay=nothing,
+        launch_bound=nothing,
+        time_ns=nothing,
+        drift=nothing,
+        rate=nothing,
+        shares=[],
+        accuracy=entry.accuracy,
+        cubin_sha256=list(entry.cubin_sha256),
     )
 
 
-def best(rows: Sequence[Row]) -> list[Best]:
-    """Return the fastest variant of each precision that was timed, in the order of the rows; peers do not count."""
-    fastest: dict[str, Best] = {}
-    for one in rows:
-        # A median stands in a row only where its verdict is passed.
-        if one.kind == "variant" and not isinstance(one.median_ns, Unavailable):
-            candidate = Best(precision=one.precision, entrant=one.entrant, median_ns=one.median_ns)
-            known = fastest.setdefault(one.precision, candidate)
-            fastest[one.precision] = min(known, candidate, key=lambda found: found.median_ns)
-    return list(fastest.values())
+def _launch_bound(samples: Sequence[float], replays: Sequence[float] | Unavailable, terms: Terms) -> bool | Unavailable:
+    if isinstance(replays, Unavailable):
+        return replays
+    if isinstance(terms.launch, Unavailable):
+        return terms.launch
+    return host_bound(samples, replays, terms.launch.median)
 
 
-def speedup(reference: str, lesser: str, fastest: Mapping[str, float]) -> Speedup:
-    """Gate one contrast: the best time of `reference` over that of `lesser` (`fastest`, in ns) must exceed 1."""
-    if missing := [precision for precision in (reference, lesser) if precision not in fastest]:
-        reason = f"no variant was timed in {' or '.join(missing)}"
-        verdict = Verdict(outcome="cantTell", cause="not-measured", reason=reason)
-        return Speedup(reference=reference, lesser=lesser, ratio=Unavailable(reason=reason), verdict=verdict)
-    ratio = fastest[reference] / fastest[lesser]
-    said = f"the best {reference} variant takes {ratio:.3g} times as long as the best {lesser} variant"
-    verdict = Verdict(outcome="passed", reason=said)
-    if not (ratio > 1):
-        verdict = Verdict(outcome="failed", cause="speed", reason=f"{said}; more than 1 is needed")
-    return Speedup(reference=reference, lesser=lesser, ratio=ratio, verdict=verdict)
+def _filled(blank: Row, measured: Measured, terms: Terms, good: Sequence[int]) -> Row:
+    """Return the row with what its samples of good rounds show."""
+    samples, replays = [blank.samples_ns[at] for at in good], blank.replays_ns
+    if not isinstance(replays, Unavailable):
+        replays = [replays[at] for at in good]
+    launch_bound = _launch_bound(samples, replays, terms)
+    replay = replays if isinstance(replays, Unavailable) else estimate(replays)
+    events = estimate(samples)
+    counting = replays if launch_bound is True and not isinstance(replays, Unavailable) else samples
+    time_ns, runs_into = estimate(counting), terms.runs_into.get(blank.precision)
+    cold = goes_through_memory(measured.inputs, terms.settings.flush_mebibytes)
+    return replace(
+        blank,
+        events=events,
+        replay=replay,
+        launch_bound=launch_bound,
+        time_ns=time_ns,
+        drift=drift(counting, terms.settings.margin),
+        rate=rate(measured.problem, time_ns.median),
+        shares=list(shares(measured.problem, time_ns.median, terms.ceilings, runs_into, cold)),
+    )
+
+
+def row(entry: Entry, measured: Measured, terms: Terms, good: Sequence[int]) -> Row:
+    """Return an entrant's row. Without a passed verdict, or with a rate that cannot be, no figure is given."""
+    verdict = _standing(entry, measured, terms, good)
+    blank = _blank(entry, verdict)
+    if verdict.outcome != "passed":
+        return blank
+    filled = _filled(blank, measured, terms, good)
+    wrong = over_ceiling(filled.shares)
+    return filled if wrong is None else _blank(entry, wrong)
+
+
+def _widest(rows: Sequence[Row]) -> float | Unavailable:
+    widths = [half_width(one.time_ns) for one in rows if isinstance(one.time_ns, Estimate)]
+    return max(widths) if widths else Unavailable(reason="nothing was timed")
+
+
+def derive(measured: Measured, terms: Terms) -> Sweep:
+    """Return the record of one size, from what was measured."""
+    settings, problem = terms.settings, measured.problem
+    good = [at for at, one in enumerate(measured.rounds) if in_band(one, settings, terms.maximum_sm_clock_mhz)]
+    rows = [row(entry, measured, terms, good) for entry in measured.entries]
+    field = Field(rows, good, settings.margin)
+    equals = null(field)
+    floor = floor_of(equals, settings.margin)
+    return Sweep(
+        size=problem.size,
+        dimensions=problem.dimensions,
+        flops=problem.flops,
+        bytes=problem.bytes,
+        inputs=measured.inputs,
+        rows=rows,
+        rounds=list(measured.rounds),
+        outside=sorted(set(range(len(measured.rounds))) - set(good)),
+        ended=measured.ended,
+        widest=_widest(rows),
+        null=equals,
+        versus=list(versus(field, floor)),
+        best=best(rows),
+        speedups=[speedup(field, floor, reference, lesser) for reference, lesser in terms.contrasts],
+        cost=measured.cost,
+    )

@@ -28,7 +28,7 @@ NEEDS: dict[StageName, tuple[StageName, ...]] = {
     "compile": ("environment",),
     "gate": ("environment",),
     "gpu": ("environment", "gate", "compile"),
-    "timing": ("environment", "gate", "gpu"),
+    "timing": ("environment", "gate", "compile", "gpu"),
     "teeth": ("environment", "gate", "interpreter", "compile", "gpu"),
     "claims": (),
     "report": ("claims",),

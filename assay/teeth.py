@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.building import Wanted
-from assay.catching import line
-from assay.child import Child, compiling_environment, interpreting_environment
+from assay.catching import acceptances, accepted_places, line
+from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
 from assay.correctness import Terms
+from assay.errors import UsageError
 from assay.exposing import (
     Faulty,
     Rebuild,
@@ -30,7 +31,7 @@ from assay.original import Original
 from assay.pool import Item, Pool, worker_count
 from assay.progress import Progress
 from assay.record import Device, Teeth, Unavailable
-from assay.stage import Job, run
+from assay.stage import Job, job_of, parser, record_path, run
 
 WORKER = "assay.faulty"
 
@@ -145,11 +146,13 @@ def plant(job: Job) -> Teeth:
             compile_open(field, faults)
         if "gpu" in tiers:
             try_on_device(field, faults)
+    accepted = acceptances(original.declaration.equivalents, [faulty.mutation for faulty in faults])
     found = Teeth(
         loading=original.loading,
         device=original.device,
         tiers=tiers,
-        mutants=[faulty.record() for faulty in faults],
+        mutants=[faulty.record(at in accepted_places(accepted)) for at, faulty in enumerate(faults)],
+        acceptances=accepted,
     )
     print(line(str(job.name), found), file=sys.stderr)
     return found
@@ -163,6 +166,17 @@ def named(argv: Sequence[str]) -> list[str]:
     return ["--kernel", path, *argv[1:]]
 
 
+def check_ready(job: Job) -> None:
+    """Refuse to start without the earlier records, which take a command each; UsageError that says the one for all."""
+    missing = next((path for path in job.records.values() if not path.exists()), None)
+    if missing is not None:
+        command = f"snakemake --cores 1 {record_path('teeth', job.name)}"
+        raise UsageError(f"{missing}: expected what the kernel itself passes, found no such file; {command} makes all")
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the stage."""
-    return run("teeth", named(argv), plant)
+    arguments = named(argv)
+    adopt_orphans()
+    check_ready(job_of("teeth", parser("teeth", per_kernel=True).parse_args(arguments)))
+    return run("teeth", arguments, plant)

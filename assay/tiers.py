@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from assay.catching import Score, beside, score, told
+from assay.catching import Score, beside, on_word, score, told, wrong_words
+from assay.formats import interval, milliseconds, ratio
 from assay.judgement import error_of
 from assay.record import (
     Build,
@@ -23,15 +24,18 @@ from assay.record import (
     Gpu,
     Interpreter,
     Link,
+    Mutant,
     Number,
     Outcome,
     Row,
     StageName,
+    Sweep,
     Teeth,
     Tier,
     Timing,
     Unavailable,
     Verdict,
+    Versus,
     as_float,
     number,
 )
@@ -421,24 +425,54 @@ def accurate(subject: Subject, variant: str, target: str) -> Claim:
     return _claim(about, verdict, sources, figures)
 
 
-def _timed_rows(timing: Timing, variant: str) -> list[tuple[str, str, Row]]:
+def _timed_rows(timing: Timing, variant: str) -> list[tuple[Sweep, str, Row]]:
     return [
-        (sweep.size, f"/result/sweeps/{s}/rows/{r}", row)
+        (sweep, f"/result/sweeps/{s}/rows/{r}", row)
         for s, sweep in enumerate(timing.sweeps)
         for r, row in enumerate(sweep.rows)
         if row.kind == "variant" and row.entrant == variant
     ]
 
 
-def _slow(timing: Timing, variant: str) -> list[tuple[str, Verdict]]:
-    """Return the failed speed-up gates of the precision of which this variant is the fastest."""
+def _ungained(timing: Timing, variant: str) -> list[tuple[str, Verdict]]:
+    """Return the speed-up gates, of the precision of which this variant is the fastest, that failed or drowned."""
     return [
         (f"/result/sweeps/{s}/speedups/{g}", gain.verdict)
         for s, sweep in enumerate(timing.sweeps)
         for g, gain in enumerate(sweep.speedups)
-        if gain.verdict.outcome == "failed"
+        if (gain.verdict.outcome == "failed" or gain.verdict.cause == "noise")
         and any(best.entrant == variant and best.precision == gain.lesser for best in sweep.best)
     ]
+
+
+def _versus(sweep: Sweep, row: Row) -> Versus | None:
+    return next((one for one in sweep.versus if one.entrant == row.entrant), None)
+
+
+def _time_words(sweep: Sweep, row: Row) -> list[str]:
+    """Return size, time, interval and mode in words, and what follows against the library; nothing without a time."""
+    if isinstance(row.time_ns, Unavailable):
+        return []
+    mode = "replay, launch-bound by events" if row.launch_bound is True else "events"
+    said = f"{sweep.size} in {interval(row.time_ns, milliseconds)} ms by {mode}"
+    versus = _versus(sweep, row)
+    if versus is None:
+        return [said]
+    if isinstance(versus.ratio, Unavailable):
+        return [f"{said}, {versus.conclusion} against {versus.against}"]
+    return [f"{said}, {interval(versus.ratio, ratio)} times {versus.against}: {versus.conclusion}"]
+
+
+def _time_figures(sweep: Sweep, row: Row) -> dict[str, Number | str]:
+    if isinstance(row.time_ns, Unavailable):
+        return {}
+    mode = "replay" if row.launch_bound is True else "events"
+    found: dict[str, Number | str] = {f"median_ns at {sweep.size}": row.time_ns.median, f"mode at {sweep.size}": mode}
+    versus = _versus(sweep, row)
+    if versus is None:
+        return found
+    known = {} if isinstance(versus.ratio, Unavailable) else {f"ratio at {sweep.size}": versus.ratio.median}
+    return {**found, **known, f"conclusion at {sweep.size}": versus.conclusion}
 
 
 def timed(subject: Subject, variant: str, target: str) -> Claim:
@@ -448,15 +482,14 @@ def timed(subject: Subject, variant: str, target: str) -> Claim:
     barred = _unmeasured(held, target)
     if barred is not None:
         return _claim(about, *barred, {})
-    rows, slow = _timed_rows(result, variant), _slow(result, variant)
+    rows, ungained = _timed_rows(result, variant), _ungained(result, variant)
     if not rows:
         nothing = Verdict(outcome="inapplicable", cause="policy", reason="the kernel declares no size to time")
         return _claim(about, nothing, [(held, "/result/sweeps")], {})
-    medians = {size: row.median_ns for size, _, row in rows if not isinstance(row.median_ns, Unavailable)}
-    said = ", ".join(f"{size} in {median_ns / 1e6:.4g} ms" for size, median_ns in medians.items())
-    verdict = _gathered([*(row.verdict for _, _, row in rows), *(v for _, v in slow)], f"median: {said}")
-    pointers = [*(pointer for _, pointer, _ in rows), *(pointer for pointer, _ in slow)]
-    figures: dict[str, Number | str] = {f"median_ns at {size}": median_ns for size, median_ns in medians.items()}
+    said = "; ".join(words for sweep, _, row in rows for words in _time_words(sweep, row))
+    verdict = _gathered([*(row.verdict for _, _, row in rows), *(v for _, v in ungained)], f"median: {said}")
+    pointers = [*(pointer for _, pointer, _ in rows), *(pointer for pointer, _ in ungained)]
+    figures = {name: value for sweep, _, row in rows for name, value in _time_figures(sweep, row).items()}
     return _claim(about, verdict, [(held, pointer) for pointer in pointers], figures)
 
 
@@ -470,25 +503,35 @@ def _device_claims(subject: Subject, machine: Machine, variant: str, target: str
         yield _claim(About(subject.name, variant, tier, target), barred[0], barred[1], {})
 
 
-def _bite(teeth: Teeth, total: Score) -> Verdict:
+def _toothless(teeth: Teeth) -> str | None:
+    """Say why nothing is known of planted faults; None where something is."""
     if teeth.loading.outcome != "passed":
-        reason = f"the kernel file does not load: {teeth.loading.reason}"
-        return Verdict(outcome="untested", cause="upstream", reason=reason)
-    if not teeth.tiers:
-        reason = "no tier could look: the kernel itself passes nothing at any"
-        return Verdict(outcome="untested", cause="upstream", reason=reason)
-    if not total.faults:
-        return Verdict(
-            outcome="inapplicable", cause="policy", reason="no change in it makes a fault that could be caught"
-        )
-    if not total.survived:
-        return Verdict(outcome="passed", reason=f"{told(total, teeth.tiers)}; {beside(total)}")
-    first = next(mutant for mutant in teeth.mutants if mutant.outcome == "survived")
-    reason = (
+        return f"the kernel file does not load: {teeth.loading.reason}"
+    return None if teeth.tiers else "no tier could look: the kernel itself passes nothing at any"
+
+
+def _survived(mutants: Sequence[Mutant], total: Score) -> str:
+    first = next(mutant for mutant in mutants if mutant.outcome == "survived")
+    return (
         f"{total.survived} of {total.faults} survived, the first in line {first.line}: "
         f"{first.replacement} for {first.source} ({first.operator})"
     )
-    return Verdict(outcome="cantTell", cause="survivors", reason=reason)
+
+
+def _bite(teeth: Teeth, total: Score) -> Verdict:
+    """Judge whether all was caught; an author who is wrong of one fault may be wrong of others that are left out."""
+    if toothless := _toothless(teeth):
+        return Verdict(outcome="untested", cause="upstream", reason=toothless)
+    wrong, all_caught = wrong_words(teeth), f"{told(total, teeth.tiers)}; {beside(total)}"
+    if total.survived:
+        said = "; ".join([_survived(teeth.mutants, total), *wrong])
+        return Verdict(outcome="cantTell", cause="survivors", reason=said)
+    if wrong:
+        return Verdict(outcome="cantTell", cause="declaration", reason="; ".join([all_caught, *wrong]))
+    if not total.faults:
+        nothing = f"no change in it makes a fault that could be caught{on_word(total)}"
+        return Verdict(outcome="inapplicable", cause="policy", reason=nothing)
+    return Verdict(outcome="passed", reason=all_caught)
 
 
 def bitten(subject: Subject) -> Claim:
@@ -503,6 +546,7 @@ def bitten(subject: Subject) -> Claim:
         "caught": float(total.caught),
         "survived": float(total.survived),
         "equivalent": float(total.equivalent),
+        "accepted": float(total.accepted),
         "invalid": float(total.invalid),
         "baseline": float(total.baseline),
     }

@@ -1,31 +1,72 @@
 """What the stage `timing` found, as rows of the report's tables. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
+from statistics import median
 
 from assay.charts import BarChart, bar_chart
-from assay.conditions import disturbances
 from assay.evidence import Evidence, Reference, Told
-from assay.formats import ABSENT, distinct, milliseconds, numeral, rate, shown, spread
+from assay.formats import (
+    ABSENT,
+    distinct,
+    interval,
+    milliseconds,
+    percent,
+    rate,
+    ratio,
+    scientific,
+    seconds,
+    shown,
+)
 from assay.outcomes import VERIFIED
-from assay.record import Conditions, Row, Speedup, Sweep, Unavailable
+from assay.record import (
+    Ceiling,
+    Drift,
+    Estimate,
+    Precompiled,
+    Row,
+    Share,
+    Speedup,
+    Sweep,
+    Timing,
+    Unavailable,
+    Versus,
+)
+from assay.sampled import Fact, card_facts, sampling_facts
+from assay.scatter import ScatterChart, scatter_chart
+
+UNKNOWN_FLOOR = 0.01
+"""How far apart two rates must be to be called different where no null experiment says so."""
+
+KINDS = {"variant": "", "peer": "library", "twin": "again"}
 
 
 @dataclass(frozen=True)
 class TimeRow:
-    """One entrant of a sweep. `against`: its median over that of the fastest library peer of its precision."""
+    """One entrant of a sweep. `against`: its time over that of the fastest library peer of its precision, and what
+    follows; `why` is the reason.
+    """
 
     entrant: str
-    kind: str
     precision: str
-    median: str
-    interval: str
+    time: str
+    mode: str
     rate: str
+    shares: str
     against: str
-    samples: int
+    why: str
+    error: str
+    samples: str
     best: bool
+    told: Told
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One variant that is not timed at this size, with the time of the short round where it took part in it."""
+
+    entrant: str
+    time: str
     told: Told
 
 
@@ -39,6 +80,17 @@ class SpeedupRow:
 
 
 @dataclass(frozen=True)
+class CeilingRow:
+    """The most that the card gave of one resource."""
+
+    name: str
+    rate: str
+    fastest: str
+    samples: int
+    how: str
+
+
+@dataclass(frozen=True)
 class SweepSection:
     """One size: who was timed, how (`said` of all that were), how fast, and how the card was meanwhile."""
 
@@ -46,71 +98,88 @@ class SweepSection:
     work: str
     said: list[str]
     rows: list[TimeRow]
+    left_out: list[LeftOut]
+    peers: str
     chart: BarChart | None
+    scatter: ScatterChart | None
     speedups: list[SpeedupRow]
-    conditions: list[tuple[str, str]]
+    sampling: list[Fact]
+    conditions: list[Fact]
     source: Reference
 
 
 @dataclass(frozen=True)
 class Times:
-    """One kernel's section. `obstacle` says why nothing was timed."""
+    """One kernel's section. `obstacle` says why nothing was timed; `facts` and `ceilings` are of the whole run."""
 
     kernel: str
     obstacle: Told | None
     device: str
+    facts: list[Fact]
+    ceilings: list[CeilingRow]
     sweeps: list[SweepSection]
+    source: Reference
 
 
-def _against(row: Row, rows: Sequence[Row]) -> str:
-    peers = [
-        peer.median_ns
-        for peer in rows
-        if peer.kind == "peer" and peer.precision == row.precision and isinstance(peer.median_ns, float)
-    ]
-    if row.kind == "peer" or not peers or isinstance(row.median_ns, Unavailable) or not min(peers) > 0:
+def mode_text(row: Row) -> str:
+    """Return the mode that counts; where events measured the host, their figure too."""
+    if isinstance(row.time_ns, Unavailable):
         return ABSENT
-    return numeral(row.median_ns / min(peers))
+    if row.launch_bound is not True:
+        return "events"
+    by_events = ABSENT if isinstance(row.events, Unavailable) else milliseconds(row.events.median)
+    return f"replay (launch-bound: {by_events} by events)"
 
 
-def _time_row(row: Row, sweep: Sweep, best: Sequence[str], told: Told) -> TimeRow:
-    absent = isinstance(row.median_ns, Unavailable)
+def interval_or_absent(time: Estimate | Unavailable) -> str:
+    """Return a time in ms with its interval, where there is one."""
+    return ABSENT if isinstance(time, Unavailable) else interval(time, milliseconds)
+
+
+def _shares(shares: Sequence[Share]) -> str:
+    return ", ".join(f"{percent(share.fraction)} of {share.ceiling}" for share in shares) or ABSENT
+
+
+def against_text(versus: Versus | None) -> str:
+    """Return a variant's time over its library's, and what follows."""
+    if versus is None:
+        return ABSENT
+    if isinstance(versus.ratio, Unavailable):
+        return f"{ABSENT} {versus.conclusion}"
+    by = " by replay" if versus.mode == "replay" else ""
+    return f"{interval(versus.ratio, ratio)}{by}, {versus.conclusion}"
+
+
+def _samples(row: Row) -> str:
+    drift: Drift | Unavailable = row.drift
+    if isinstance(drift, Unavailable):
+        return str(len(row.samples_ns))
+    mark = f", drifting (p {drift.p:.1g})" if drift.drifting else ""
+    return f"{len(row.samples_ns)}; {100 * drift.change:+.2f} %{mark}"
+
+
+def _time_row(row: Row, versus: Versus | None, best: bool, told: Told) -> TimeRow:
+    kind = KINDS[row.kind]
     return TimeRow(
         entrant=row.entrant,
-        kind="library" if row.kind == "peer" else "variant",
-        precision=row.precision,
-        median=ABSENT if absent else milliseconds(row.median_ns),
-        interval=ABSENT if absent else f"{milliseconds(row.low_ns)} to {milliseconds(row.high_ns)}",
+        precision=f"{row.precision}, {kind}" if kind else row.precision,
+        time=interval_or_absent(row.time_ns),
+        mode=mode_text(row),
         rate=rate(row.rate),
-        against=_against(row, sweep.rows),
-        samples=len(row.samples_ns),
-        best=row.entrant in best,
+        shares=_shares(row.shares),
+        against=against_text(versus),
+        why="" if versus is None else versus.reason,
+        error=ABSENT if isinstance(row.accuracy, Unavailable) else scientific(row.accuracy.normwise),
+        samples=_samples(row),
+        best=best,
         told=told,
     )
 
 
 def _speedup_row(speedup: Speedup, told: Told) -> SpeedupRow:
-    ratio = speedup.ratio
-    shown_ratio = shown(ratio) if isinstance(ratio, Unavailable) else f"{numeral(ratio, 4)}x"
-    return SpeedupRow(f"{speedup.lesser} over {speedup.reference}", shown_ratio, told)
-
-
-def _event_reasons(rounds: Sequence[Conditions]) -> str:
-    """Return NVML's bit masks of all rounds, joined; what they mean for the clocks is said by `disturbances`."""
-    masks = [state.event_reasons for state in rounds if not isinstance(state.event_reasons, Unavailable)]
-    return f"{reduce(or_, masks):#x} over all rounds" if masks else spread([s.event_reasons for s in rounds], "")
-
-
-def _conditions(rounds: Sequence[Conditions]) -> list[tuple[str, str]]:
-    return [
-        ("SM clock", spread((state.sm_clock_mhz for state in rounds), "MHz")),
-        ("memory clock", spread((state.memory_clock_mhz for state in rounds), "MHz")),
-        ("temperature", spread((state.temperature_celsius for state in rounds), "°C")),
-        ("power", spread((state.power_milliwatts for state in rounds), "W", 1000)),
-        ("event reasons", _event_reasons(rounds)),
-        ("other processes", spread((state.other_processes for state in rounds), "on the card")),
-        ("disturbed by", "; ".join(disturbances(rounds)) or "nothing that was seen"),
-    ]
+    found = speedup.ratio
+    said = shown(found) if isinstance(found, Unavailable) else f"{interval(found, ratio)}"
+    return SpeedupRow(f"{speedup.lesser} over {speedup.reference}", said, told)
 
 
 def _work(sweep: Sweep) -> str:
@@ -119,13 +188,37 @@ def _work(sweep: Sweep) -> str:
     return "; ".join([dimensions, *amounts, f"{sweep.bytes:,} bytes read and written at least"])
 
 
+def _peers(sweep: Sweep) -> str:
+    """Return which library each precision is set against, in words; nothing where none is."""
+    precisions = {row.entrant: row.precision for row in sweep.rows}
+    pairs = distinct((precisions.get(one.entrant, one.entrant), one.against) for one in sweep.versus)
+    return ", ".join(f"{precision} against {peer}" for precision, peer in pairs)
+
+
+def _told(evidence: Evidence, pointer: str, sweep: Sweep) -> list[tuple[Row, Told]]:
+    return [(row, evidence.tell(row.verdict, f"{pointer}/rows/{number}")) for number, row in enumerate(sweep.rows)]
+
+
+def _left_out(told: Sequence[tuple[Row, Told]]) -> Iterator[LeftOut]:
+    for row, verdict in told:
+        if row.verdict.outcome == "inapplicable":
+            yield LeftOut(row.entrant, milliseconds(median(row.screen_ns)) if row.screen_ns else ABSENT, verdict)
+
+
+def _rows(sweep: Sweep, best: Sequence[str], told: Sequence[tuple[Row, Told]]) -> list[TimeRow]:
+    versus: Mapping[str, Versus] = {one.entrant: one for one in sweep.versus}
+    return [
+        _time_row(row, versus.get(row.entrant), row.entrant in best, verdict)
+        for row, verdict in told
+        if row.verdict.outcome != "inapplicable"
+    ]
+
+
 def _sweep_section(evidence: Evidence, place: int, sweep: Sweep) -> SweepSection:
     pointer = f"/result/sweeps/{place}"
     best = [fastest.entrant for fastest in sweep.best]
-    rows = [
-        _time_row(row, sweep, best, evidence.tell(row.verdict, f"{pointer}/rows/{number}"))
-        for number, row in enumerate(sweep.rows)
-    ]
+    told = _told(evidence, pointer, sweep)
+    floor = sweep.null.floor
     speedups = [
         _speedup_row(speedup, evidence.tell(speedup.verdict, f"{pointer}/speedups/{number}"))
         for number, speedup in enumerate(sweep.speedups)
@@ -133,22 +226,54 @@ def _sweep_section(evidence: Evidence, place: int, sweep: Sweep) -> SweepSection
     return SweepSection(
         size=sweep.size,
         work=_work(sweep),
-        said=distinct(row.told.reason for row in rows if row.told.mark == VERIFIED),
-        rows=rows,
+        said=distinct(verdict.reason for _, verdict in told if verdict.mark == VERIFIED),
+        rows=_rows(sweep, best, told),
+        left_out=list(_left_out(told)),
+        peers=_peers(sweep),
         chart=bar_chart(sweep.rows, best),
+        scatter=scatter_chart(sweep.rows, best, UNKNOWN_FLOOR if isinstance(floor, Unavailable) else floor),
         speedups=speedups,
-        conditions=_conditions(sweep.rounds),
-        source=evidence.at(f"{pointer}/rounds"),
+        sampling=sampling_facts(sweep),
+        conditions=card_facts(sweep.rounds),
+        source=evidence.at(pointer),
     )
+
+
+def _ceiling_row(ceiling: Ceiling) -> CeilingRow:
+    return CeilingRow(
+        name=ceiling.name,
+        rate=shown(ceiling.rate) if isinstance(ceiling.rate, Unavailable) else rate(ceiling.rate),
+        fastest=milliseconds(min(ceiling.samples_ns)) if ceiling.samples_ns else ABSENT,
+        samples=len(ceiling.samples_ns),
+        how=ceiling.how,
+    )
+
+
+def _precompiled(found: Precompiled | None) -> str:
+    if found is None:
+        return "nothing"
+    return f"{found.launches} launches by {found.workers} processes in {seconds(found.duration_ns)}"
+
+
+def _facts(result: Timing) -> list[Fact]:
+    launch = shown(result.launch) if isinstance(result.launch, Unavailable) else interval_or_absent(result.launch)
+    return [
+        ("compiled beforehand", _precompiled(result.precompiled)),
+        ("an empty kernel", launch if isinstance(result.launch, Unavailable) else f"{launch} ms by events"),
+    ]
 
 
 def build_times(kernel: str, evidence: Evidence) -> Times:
     """Return the section of one kernel from its `timing` record."""
-    result = evidence.artifact.result
+    result: Timing = evidence.artifact.result
     available = evidence.tell(result.availability, "/result/availability")
+    timed = result.availability.outcome == "passed"
     return Times(
         kernel=kernel,
-        obstacle=None if result.availability.outcome == "passed" else available,
+        obstacle=None if timed else available,
         device=result.device.name if result.device else ABSENT,
+        facts=_facts(result) if timed else [],
+        ceilings=[_ceiling_row(ceiling) for ceiling in result.ceilings],
         sweeps=[_sweep_section(evidence, place, sweep) for place, sweep in enumerate(result.sweeps)],
+        source=evidence.at("/result/ceilings"),
     )

@@ -7,19 +7,56 @@ All entrants of a size are sampled in interleaved rounds (`assay.sampling`) in o
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
-from assay.admission import bar, refusal
+from assay.admission import refusal, untimed
 from assay.child import Asked, Child, Fault, ask, compiling_environment
 from assay.config import Settings
 from assay.diagnosis import diagnose_loading
+from assay.precompiling import precompile
 from assay.privacy import salted
 from assay.progress import Progress
-from assay.record import Check, Device, Environment, Gpu, Sweep, Timing, Verdict
-from assay.sampling import Entrant, Subject
+from assay.rates import ceiling
+from assay.record import (
+    CeilingName,
+    Compile,
+    Declaration,
+    Device,
+    Environment,
+    Gpu,
+    Precompiled,
+    Sweep,
+    Timing,
+    Unavailable,
+    Verdict,
+)
+from assay.sampling import Burst, Limits, Subject
+from assay.speeds import Terms, launch_cost, nothing_timed
 from assay.stage import Job, run
 from assay.sweep import Bench, sweep
 
 WORKER = "assay.stopwatch"
+CEILING_WORKER = "assay.ceiling_kernels"
+CEILINGS: tuple[CeilingName, ...] = ("copy", "fp32", "tf32", "bf16")
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the earlier stages found, and what was compiled since."""
+
+    environment: Environment
+    compiled: Compile
+    gpu: Gpu
+    settings: Settings
+    ahead: Precompiled | None = None
+
+    def barred(self, declaration: Declaration) -> dict[str, Verdict]:
+        """Return the variants that are not timed, each with the reason. A peer never is: nothing is claimed of it."""
+        target = "" if self.gpu.device is None else self.gpu.device.target
+        checks, builds = self.gpu.checks, self.compiled.builds
+        found = {one.id: untimed(one, checks, builds, target) for one in declaration.variants}
+        return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
 def worker(job: Job, cache: str) -> Child:
@@ -29,21 +66,40 @@ def worker(job: Job, cache: str) -> Child:
     return Child(command, compiling_environment(cache), job.log)
 
 
+def compile_ceilings(job: Job, target: str, cache: str) -> None:
+    """Compile the kernels that take up the card, on no device. A fault is met again, and recorded, by who runs them."""
+    environment = {**compiling_environment(cache), "CUDA_VISIBLE_DEVICES": ""}
+    with Child([sys.executable, "-m", CEILING_WORKER], environment, job.log.with_name("timing-ceilings.log")) as child:
+        child.ask({"do": "compile", "target": target}, job.settings.timing.prepare_limit_s)
+
+
+def compile_ahead(job: Job, before: Before, cache: str) -> Precompiled | None:
+    """Compile what is to be timed, by many processes, so that the device never waits for a compiler."""
+    declaration, device, settings = before.gpu.declaration, before.gpu.device, job.settings.timing
+    if job.kernel is None or declaration is None or device is None or not declaration.timed:
+        return None
+    out = before.barred(declaration)
+    wanted = {one.id: declaration.timed for one in declaration.variants if one.id not in out}
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(compile_ceilings, job, device.target, cache)
+        return precompile(
+            job.kernel,
+            job.log,
+            cache,
+            wanted,
+            device.target,
+            label=f"timing {job.name}",
+            workers=settings.workers,
+            limit_s=settings.prepare_limit_s,
+            loading_limit_s=settings.prepare_limit_s,
+        )
+
+
 def unloaded(fault: Fault) -> Verdict:
     """Return why the child could not describe the kernel: the file's fault, or a torch without a device."""
     if fault.kind == "NoDeviceError":
         return Verdict(outcome="inapplicable", cause="no-device", reason=fault.reason)
     return diagnose_loading(fault)
-
-
-def barred(entrants: Sequence[Entrant], checks: Sequence[Check]) -> dict[str, Verdict]:
-    """Return the variants that are not timed, each with the reason. A peer never is: nothing is claimed of it."""
-    found = {
-        entrant.name: bar([check for check in checks if check.variant == entrant.name])
-        for entrant in entrants
-        if entrant.kind == "variant"
-    }
-    return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
 def device_of(environment: Environment, gpu: Gpu, uuid: str) -> Device | None:
@@ -59,34 +115,59 @@ def summary(sweeps: Sequence[Sweep]) -> str:
     return f"fastest: {', '.join(times)}" if times else "nothing was timed"
 
 
-def time_subject(child: Asked, subject: Subject, checks: Sequence[Check], settings: Settings, name: str) -> list[Sweep]:
+def find_limits(child: Asked, limit_s: float) -> Limits:
+    """Return what an empty launch takes and the ceilings' samples; where the child fails, none, and why."""
+    answer = ask(child, {"do": "ceilings"}, Limits, limit_s)
+    if not isinstance(answer, Fault):
+        return answer
+    missing = [Burst(name=name, how=answer.reason, work=0, samples_ns=[]) for name in CEILINGS]
+    return Limits(launch_ns=[], bursts=missing)
+
+
+def terms_of(before: Before, device: Device | None, limits: Limits, declaration: Declaration) -> Terms:
+    """Return what decides what the samples show."""
+    return Terms(
+        settings=before.settings.timing,
+        maximum_sm_clock_mhz=Unavailable(reason="no device") if device is None else device.maximum_sm_clock_mhz,
+        launch=launch_cost(limits.launch_ns),
+        ceilings=[ceiling(one.name, one.how, one.work, one.samples_ns) for one in limits.bursts],
+        runs_into=declaration.ceilings,
+        contrasts=declaration.contrasts,
+    )
+
+
+def time_subject(child: Asked, subject: Subject, before: Before, terms: Terms, name: str) -> list[Sweep]:
     """Sweep every timed size of a kernel."""
-    progress = Progress(f"timing {name}", settings.timing.rounds * len(subject.problems))
-    out = barred(subject.entrants, checks)
+    progress = Progress(f"timing {name}", terms.settings.rounds * len(subject.problems))
+    out, seed = before.barred(subject.declaration), before.settings.seeds[0]
     sweeps = [
-        sweep(
-            Bench(child, problem, subject.entrants, settings.timing, settings.seeds[0], progress),
-            out,
-            subject.declaration.contrasts,
-        )
-        for problem in subject.problems
+        sweep(Bench(child, problem, subject.entrants, terms, seed, progress), out) for problem in subject.problems
     ]
     progress.close(summary(sweeps))
     return sweeps
 
 
-def time_kernel(child: Asked, environment: Environment, gpu: Gpu, settings: Settings, name: str) -> Timing:
+def time_kernel(child: Asked, before: Before, name: str) -> Timing:
     """Ask the child what the kernel declares, and time it if the device can run it."""
-    subject = ask(child, {"do": "describe"}, Subject, settings.timing.prepare_limit_s)
+    limit_s, gpu = before.settings.timing.prepare_limit_s, before.gpu
+    subject = ask(child, {"do": "describe"}, Subject, limit_s)
     if isinstance(subject, Fault):
-        return Timing(availability=unloaded(subject), device=gpu.device, sweeps=[])
-    device = device_of(environment, gpu, subject.device.uuid)
+        return nothing_timed(unloaded(subject), gpu.device, before.ahead)
+    device = device_of(before.environment, gpu, subject.device.uuid)
     if not subject.problems:
         nothing = Verdict(outcome="inapplicable", cause="not-measured", reason="the kernel declares no size to time")
-        return Timing(availability=nothing, device=device, sweeps=[])
-    ran = Verdict(outcome="passed", reason="a usable device ran the kernel")
-    sweeps = time_subject(child, subject, gpu.checks, settings, name)
-    return Timing(availability=ran, device=device, sweeps=sweeps)
+        return nothing_timed(nothing, device, before.ahead)
+    limits = find_limits(child, limit_s)
+    terms = terms_of(before, device, limits, subject.declaration)
+    return Timing(
+        availability=Verdict(outcome="passed", reason="a usable device ran the kernel"),
+        device=device,
+        precompiled=before.ahead,
+        launches_ns=limits.launch_ns,
+        launch=terms.launch,
+        ceilings=list(terms.ceilings),
+        sweeps=time_subject(child, subject, before, terms, name),
+    )
 
 
 def find(job: Job) -> Timing:
@@ -94,10 +175,12 @@ def find(job: Job) -> Timing:
     gate, gpu = job.read("gate").result, job.read("gpu").result
     refused = refusal(gate, gpu)
     if refused is not None:
-        return Timing(availability=refused, device=None, sweeps=[])
+        return nothing_timed(refused)
+    before = Before(job.read("environment").result, job.read("compile").result, gpu, job.settings)
     # An empty cache, so that the digests recorded are of what this run compiled.
     with tempfile.TemporaryDirectory(prefix="assay-timing-") as cache, worker(job, cache) as child:
-        return time_kernel(child, job.read("environment").result, gpu, job.settings, str(job.name))
+        before = replace(before, ahead=compile_ahead(job, before, cache))
+        return time_kernel(child, before, str(job.name))
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from assay.kernel import (
     Arithmetic,
     Bound,
     Case,
+    Equivalent,
     Kernel,
     Output,
     Peer,
@@ -61,7 +62,8 @@ def attention_kernel(
     present = row < queries
     reach = tl.load(reach_ptr)
     q_ptrs = q_ptr + head * q_head + row[:, None] * q_row + depth[None, :] * q_col
-    q = tl.load(q_ptrs, mask=present[:, None], other=0.0)
+    # No `other`: each row is computed from its own query alone, and one that is not present is never stored.
+    q = tl.load(q_ptrs, mask=present[:, None])
 
     highest = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
@@ -71,10 +73,11 @@ def attention_kernel(
     for start in range(0, last, BLOCK_N):
         key = start + tl.arange(0, BLOCK_N).to(tl.int64)
         inside = key < keys
-        # K is read transposed, as the product needs it.
+        # K is read transposed, as the product needs it. It has no `other`, for the scores of keys past the end become
+        # -inf whatever they are; their weights are 0, but 0 times an undefined value of V could be NaN.
         k_ptrs = k_ptr + head * k_head + depth[:, None] * k_col + key[None, :] * k_row
         v_ptrs = v_ptr + head * v_head + key[:, None] * v_row + depth[None, :] * v_col
-        k = tl.load(k_ptrs, mask=inside[None, :], other=0.0)
+        k = tl.load(k_ptrs, mask=inside[None, :])
         v = tl.load(v_ptrs, mask=inside[:, None], other=0.0)
         scores = tl.dot(q, k) * scale
         visible = inside[None, :] & (key[None, :] <= row[:, None] + reach)
@@ -300,4 +303,21 @@ KERNEL = Kernel(
     # Below 8.0 Triton has no tensor-core instruction for these products: they become float32 arithmetic with 3 KiB of
     # stack for each thread.
     capability=(8, 0),
+    equivalents=[
+        Equivalent(
+            operators=["change-initial"],
+            source="total = tl.zeros((BLOCK_M,), tl.float32)",
+            why="the first block scales what it starts from by exp(-inf - m), which is 0",
+        ),
+        Equivalent(
+            operators=["change-initial"],
+            source="sum_ = tl.zeros((BLOCK_M, DIM), tl.float32)",
+            why="the first block scales what it starts from by exp(-inf - m), which is 0",
+        ),
+        Equivalent(
+            operators=["min-to-max", "perturb-constant"],
+            source="last = min(keys, (tile + 1) * BLOCK_M + reach)",
+            why="blocks past the last key seen are all masked: their weights are 0, which is slower and not wrong",
+        ),
+    ],
 )

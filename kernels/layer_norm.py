@@ -50,8 +50,9 @@ def forward_kernel(
     # square of the mean would cancel in rows far from 0. A lane past the row holds 0 - mean, which must not count.
     centred = tl.where(inside, x - mean, 0.0)
     rstd = tl.rsqrt(tl.sum(centred * centred, axis=0) / columns + EPS)
-    w = tl.load(w_ptr + column, mask=inside, other=0.0)
-    b = tl.load(b_ptr + column, mask=inside, other=0.0)
+    # No `other`: what these hold past the row is never stored, nor summed as x is.
+    w = tl.load(w_ptr + column, mask=inside)
+    b = tl.load(b_ptr + column, mask=inside)
     tl.store(y_ptr + row * y_row + column * y_col, centred * rstd * w + b, mask=inside)
     tl.store(mean_ptr + row, mean)
     tl.store(rstd_ptr + row, rstd)

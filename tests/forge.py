@@ -51,10 +51,8 @@ from assay.record import (
     Record,
     Repeat,
     Report,
-    Row,
     Run,
     StageName,
-    Sweep,
     Teeth,
     Timing,
     Unavailable,
@@ -63,10 +61,9 @@ from assay.record import (
     as_float,
 )
 from assay.rendering import LIBRARIES
-from assay.sampling import Entrant, Problem
 from assay.snippets import find_snippets
 from assay.sources import modules, source_digest, workflow_files
-from assay.speeds import best, how, row, speedup
+from assay.speeds import nothing_timed
 from assay.stage import NEEDS, OPTIONAL, PER_KERNEL
 from assay.targets import TARGETS
 from assay.ustar import pack
@@ -196,43 +193,10 @@ def gpu(subject: Subject, opened: Gate, device: Device | None) -> Gpu:
     )
 
 
-def sweep(subject: Subject, settings: Settings) -> Sweep:
-    problem = Problem(
-        size=subject.timed, dimensions={"m": 2048, "n": 2048, "k": 2048}, flops=17179869184, bytes=50331648
-    )
-    rounds = [records.conditions(1980 - 10 * at) for at in range(8)]
-    verdict = Verdict(outcome="passed", reason=how(settings.timing, rounds))
-    entrants = [
-        Entrant(name=v.id, kind="variant", precision=v.precision, configuration=v.configuration)
-        for v in subject.variants
-    ]
-    entrants += [Entrant(name=n, kind="peer", precision=p, configuration=None) for n, p in subject.peers.items()]
-    times = {"ieee": 404000.5, "tf32": 222000.25}
-    rows: list[Row] = []
-    for place_, entrant in enumerate(entrants):
-        base = times.get(entrant.precision, 300000.0) * (1 + 0.15 * place_)
-        samples = [base * (1 + 0.001 * ((at * 5) % 8)) for at in range(8)]
-        cubins = [records.cubin(entrant.name, "sm_90")] if entrant.kind == "variant" else []
-        rows.append(row(entrant, verdict, samples, problem, cubins))
-    fastest = best(rows)
-    medians = {one.precision: one.median_ns for one in fastest}
-    return Sweep(
-        size=problem.size,
-        dimensions=problem.dimensions,
-        flops=problem.flops,
-        bytes=problem.bytes,
-        rows=rows,
-        rounds=rounds,
-        best=fastest,
-        speedups=[speedup(reference, lesser, medians) for reference, lesser in subject.contrasts],
-    )
-
-
 def timing(subject: Subject, opened: Gate, device: Device | None) -> Timing:
     if opened.protects.outcome != "passed" or device is None:
-        return Timing(availability=opened.protects, device=None, sweeps=[])
-    ran = Verdict(outcome="passed", reason="a usable device ran the kernel")
-    return Timing(availability=ran, device=device, sweeps=[sweep(subject, SETTINGS)])
+        return nothing_timed(opened.protects)
+    return records.timing(subject, device, SETTINGS.timing)
 
 
 def teeth(original: Original, text: str) -> Teeth:

@@ -6,12 +6,15 @@
 import json
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from assay.capturing import CaptureError
 from assay.child import Answer, Fault, serve
 from assay.conditions import read_conditions
 from assay.record import Conditions, Unavailable
-from assay.sampling import Identity
+from assay.sampling import Burst, Identity, Launch, Limits, Recording
 from assay.stopwatch import Worker
 
 TOY = '''
@@ -61,10 +64,22 @@ def write_toy(folder: Path, *how: tuple[str, str], sizes: tuple[int, ...] = (64,
     return path
 
 
+@dataclass
+class Moment:
+    """A time on the host's clock, in nanoseconds."""
+
+    ns: int = 0
+
+    def now(self) -> None:
+        """Make it the time now."""
+        self.ns = time.perf_counter_ns()
+
+
 class HostDevice:
     """Runs a launch at once and reads the host's clock."""
 
     place = "cpu"
+    cache: int | None = None
 
     def identity(self) -> Identity:
         """Return an identity that no card has."""
@@ -73,27 +88,67 @@ class HostDevice:
     def flush(self) -> None:
         """Leave the caches alone."""
 
-    def mark(self) -> int:
-        """Return the time now in nanoseconds."""
-        return time.perf_counter_ns()
+    def mark(self) -> Moment:
+        """Return the time now."""
+        moment = Moment()
+        moment.now()
+        return moment
 
     def synchronise(self) -> None:
         """Nothing is queued."""
 
-    def elapsed_ns(self, start: int, end: int) -> float:
+    def elapsed_ns(self, start: Moment, end: Moment) -> float:
         """Return the difference, and at least what the clock can tell."""
-        return float(max(end - start, 1))
+        return float(max(end.ns - start.ns, 1))
+
+    def cache_bytes(self) -> int | None:
+        """Return what a test set."""
+        return self.cache
+
+    def record(self, launches: Sequence[Launch]) -> Recording:
+        """Record the launches: played, they run."""
+        marks = [(Moment(), Moment()) for _ in launches]
+
+        def play() -> None:
+            for launch, (start, end) in zip(launches, marks, strict=True):
+                start.now()
+                launch()
+                end.now()
+
+        return Recording(play, marks)
+
+    def limits(self) -> Limits:
+        """Return one ceiling, and one that is not there."""
+        copy = Burst(name="copy", how="made up", work=4000, samples_ns=[5.0, 4.0])
+        return Limits(launch_ns=[3.0, 2.0, 4.0], bursts=[copy, Burst(name="tf32", how="no way", work=0, samples_ns=[])])
+
+    def trim(self) -> None:
+        """There is nothing to give back."""
 
     def conditions(self) -> Conditions:
         """There is no card."""
         return read_conditions(Unavailable(reason="the host is no card"))
 
 
+class CachedDevice(HostDevice):
+    """Has a cache in which two sets of the toy of 64 elements fit, so that four are rotated."""
+
+    cache = 512
+
+
+class UnrecordedDevice(HostDevice):
+    """Cannot record."""
+
+    def record(self, launches: Sequence[Launch]) -> Recording:
+        """Refuse."""
+        raise CaptureError("the host has no graphs")
+
+
 class InProcess:
     """Answers like a child process, without one: an exception is a fault after which everything prepared is gone."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.worker, self.requests = path, Worker(path, HostDevice), list[Answer]()
+    def __init__(self, path: Path, device: type[HostDevice] = HostDevice) -> None:
+        self.path, self.device, self.worker, self.requests = path, device, Worker(path, device), list[Answer]()
 
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
         """Answer through JSON, as over the pipe."""
@@ -101,7 +156,7 @@ class InProcess:
         try:
             return dict(json.loads(json.dumps(self.worker.answer(request))))
         except Exception as error:
-            self.worker = Worker(self.path, HostDevice)
+            self.worker = Worker(self.path, self.device)
             return Fault("exception", f"{type(error).__name__}: {error}", type(error).__name__)
 
 

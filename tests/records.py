@@ -10,16 +10,21 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay import speeds
 from assay.artifact import canonical, schema_name, seal, sha256_bytes, sha256_file, write_bytes
+from assay.config import TimingSettings
 from assay.evidence import Evidence
 from assay.judgement import asked, exempt
+from assay.rates import ceiling
 from assay.record import (
+    Acceptance,
+    Accuracy,
     Artifact,
-    Best,
     Binary,
     Build,
     Canary,
     Cause,
+    CeilingName,
     Check,
     Claim,
     Claims,
@@ -27,43 +32,47 @@ from assay.record import (
     Compile,
     Conditions,
     Contrast,
+    Cost,
     Cpu,
     Declaration,
     DeclaredVariant,
     Device,
     Driver,
     Environment,
+    Equivalent,
     Execution,
     Exposure,
     Finding,
     Gate,
     Gpu,
+    Inputs,
     Instructions,
     Interpreter,
     Link,
     Mutant,
     Number,
     Outcome,
+    Precompiled,
     Python,
-    Rate,
     Record,
     Repeat,
     Row,
     Run,
     Source,
-    Speedup,
     StageName,
     Status,
-    Sweep,
     System,
     Teeth,
     Tier,
+    TimedInput,
     Timing,
     Unavailable,
     Verdict,
     Worst,
 )
 from assay.rounding import PROBES, TF32_FRACTION_BITS, canary, round_to
+from assay.sampling import AGAIN, Entrant, Problem, twin_of
+from assay.speeds import Entry, Measured, Terms, derive, launch_cost, nothing_timed
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("sm_75", "sm_80", "sm_90")
@@ -89,7 +98,7 @@ def {name}_kernel(x_ptr):
     # snippet: {name}-load
     x = load(x_ptr, other="<b>")
     # end snippet
-    store(x)
+    store(x_ptr, x)
 # end snippet
 """
 
@@ -144,6 +153,7 @@ class Subject:
     exemptions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     once: Sequence[str] = ()
     dot: bool = False
+    searched: bool = False
 
     @property
     def variants(self) -> list[DeclaredVariant]:
@@ -154,6 +164,7 @@ class Subject:
                 configuration=configuration,
                 minimum_capability=None,
                 stack_budget_bytes=16,
+                searched=self.searched,
             )
             for precision in self.precisions
             for configuration in self.configurations
@@ -174,6 +185,7 @@ class Subject:
             once=list(self.once),
             dot=self.dot,
             rules={rule: f"who found the {rule} rule" for rule in self.rules},
+            ceilings={precision: RUNS_INTO[precision] for precision in self.precisions if precision in RUNS_INTO},
         )
 
 
@@ -365,53 +377,107 @@ def conditions(clock: int = 1980) -> Conditions:
     )
 
 
-def row(entrant: str, kind: Any, precision: str, median_ns: float) -> Row:
-    return Row(
+ROUNDS = 21
+CEILINGS = (
+    ceiling("copy", "Tensor.copy_ of 1 GiB", 2**31, [504000.0, 503500.0, 503900.0]),
+    ceiling("fp32", "independent fused multiply-adds in registers", 2**37, [2250000.0, 2251000.0]),
+    ceiling("tf32", "torch.mm, 4096 cubed", 2**37, [335000.0, 334000.0]),
+    ceiling("bf16", "torch.mm, 4096 cubed", 2**37, [171000.0, 170000.0]),
+)
+LAUNCHES_NS = [2900.0, 2880.0, 2940.0]
+RUNS_INTO: dict[str, tuple[CeilingName, int]] = {"ieee": ("fp32", 1), "tf32": ("tf32", 1)}
+
+
+def entry(entrant: Entrant, median_ns: float, host_ns: float = 2000.0, apart: float = 0.0) -> Entry:
+    """Return one entrant's samples, within 0.2% of whole nanoseconds; replays take `host_ns` less than events.
+
+    Twins lie `apart` from each other, up and down in turn.
+    """
+    moved = [1 + 0.0002 * (at * 8 % ROUNDS - 10) + apart * (at % 3 - 1) for at in range(ROUNDS)]
+    samples = [float(round(median_ns * factor)) for factor in moved]
+    ours = entrant.kind != "peer"
+    return Entry(
         entrant=entrant,
-        kind=kind,
-        precision=precision,
-        configuration=entrant.partition("/")[2] or None,
-        verdict=Verdict(outcome="passed", reason="timed in 3 interleaved rounds, each the median of 3 launches"),
-        samples_ns=[median_ns * 0.99, median_ns, median_ns * 1.02],
-        median_ns=median_ns,
-        low_ns=median_ns * 0.99,
-        high_ns=median_ns * 1.02,
-        rate=Rate(value=17179869184 / median_ns, unit="GFLOP/s"),
-        cubin_sha256=[cubin(entrant, "sm_90")] if kind == "variant" else [],
+        verdict=Verdict(outcome="passed", reason="timed"),
+        samples_ns=samples,
+        replays_ns=[sample - host_ns for sample in samples],
+        screen_ns=[],
+        accuracy=Accuracy(normwise=3.1e-7, largest=1.2e-6) if ours else Unavailable(reason="nothing is claimed of it"),
+        cubin_sha256=[cubin(entrant.name.removesuffix(AGAIN), "sm_90")] if ours else [],
     )
 
 
-def timing(subject: Subject, found: Device | None) -> Timing:
-    if found is None:
-        return Timing(availability=NO_DRIVER, device=None, sweeps=[])
-    times = {"ieee": 404000.0, "tf32": 222000.0}
-    rows = [
-        row(v.id, "variant", v.precision, times.get(v.precision, 300000.0) * (1 + 0.15 * place))
-        for place, v in enumerate(subject.variants)
+def measured(entries: Sequence[Entry], size: str = "2048x2048x2048", seed: int = 20260901) -> Measured:
+    """Return one size that ended precise, with the card at its power limit."""
+    names = {"x": [2048, 2048], "y": [2048, 2048]}
+    tensors = [
+        TimedInput(name=name, shape=shape, dtype="float32", mean=0.0005, deviation=1.0, zeros=0, elements=2**22)
+        for name, shape in names.items()
     ]
-    rows += [row(name, "peer", precision, 50400.0) for name, precision in subject.peers.items()]
-    fastest = {r.precision: r for r in sorted(rows, key=lambda r: -float(str(r.median_ns))) if r.kind == "variant"}
-    sweep = Sweep(
-        size=subject.timed,
-        dimensions={"m": 2048, "n": 2048, "k": 2048},
-        flops=17179869184,
-        bytes=50331648,
-        rows=rows,
-        rounds=[conditions(1980), conditions(1830), conditions(1950)],
-        best=[Best(precision=p, entrant=r.entrant, median_ns=float(str(r.median_ns))) for p, r in fastest.items()],
-        speedups=[
-            Speedup(
-                reference=a, lesser=b, ratio=1.82, verdict=Verdict(outcome="passed", reason="faster, as it should be")
-            )
-            for a, b in subject.contrasts
-        ],
+    return Measured(
+        problem=Problem(size=size, dimensions={"m": 2048, "n": 2048, "k": 2048}, flops=2**34, bytes=3 * 2**24),
+        inputs=Inputs(seed=seed, sets=5, set_bytes=3 * 2**24, cache_bytes=60 * 2**20, tensors=tensors),
+        entries=entries,
+        rounds=[conditions(1980 - 10 * (at % 8)) for at in range(ROUNDS)],
+        ended="precise",
+        cost=Cost(device_ns=2600000000, sampling_ns=2100000000),
     )
-    return Timing(availability=PASSED, device=found, sweeps=[sweep])
+
+
+def terms(
+    settings: TimingSettings | None = None,
+    maximum_sm_clock_mhz: int | Unavailable = 1980,
+    contrasts: Sequence[tuple[str, str]] = (),
+) -> Terms:
+    return Terms(
+        settings=settings or TimingSettings(),
+        maximum_sm_clock_mhz=maximum_sm_clock_mhz,
+        launch=launch_cost(LAUNCHES_NS),
+        ceilings=CEILINGS,
+        runs_into=RUNS_INTO,
+        contrasts=contrasts,
+    )
+
+
+def row(entrant: str, kind: Any, precision: str, median_ns: float, host_ns: float = 2000.0) -> Row:
+    """Return the row of one entrant alone."""
+    configuration = entrant.partition("/")[2] or None
+    one = Entrant(name=entrant, kind=kind, precision=precision, configuration=configuration)
+    return speeds.row(entry(one, median_ns, host_ns), measured([]), terms(), range(ROUNDS))
+
+
+def entries_of(subject: Subject) -> list[Entry]:
+    """Return all variants of a kernel, each slower than the one before, its peers, and its first variant once more."""
+    times, peers = {"ieee": 404000.0, "tf32": 222000.0}, {"ieee": 349000.0, "tf32": 50400.0}
+    entrants = [
+        Entrant(name=v.id, kind="variant", precision=v.precision, configuration=v.configuration, searched=v.searched)
+        for v in subject.variants
+    ]
+    found = [entry(one, times.get(one.precision, 300000.0) * (1 + 0.15 * place)) for place, one in enumerate(entrants)]
+    for name, precision in subject.peers.items():
+        peer = Entrant(name=name, kind="peer", precision=precision, configuration=None)
+        found.append(entry(peer, peers.get(precision, 50400.0)))
+    return [*found, entry(twin_of(entrants[0]), times.get(entrants[0].precision, 300000.0), apart=0.0001)]
+
+
+def timing(subject: Subject, found: Device | None, settings: TimingSettings | None = None) -> Timing:
+    if found is None:
+        return nothing_timed(NO_DRIVER)
+    decided = terms(settings, found.maximum_sm_clock_mhz, subject.contrasts)
+    return Timing(
+        availability=PASSED,
+        device=found,
+        precompiled=Precompiled(launches=4, workers=2, duration_ns=8000000000),
+        launches_ns=LAUNCHES_NS,
+        launch=decided.launch,
+        ceilings=list(CEILINGS),
+        sweeps=[derive(measured(entries_of(subject), subject.timed), decided)],
+    )
 
 
 def mutant(
     operator: str,
-    outcome: Literal["caught", "survived", "equivalent", "invalid"],
+    outcome: Literal["caught", "survived", "equivalent", "accepted", "invalid"],
     exposures: Sequence[Exposure] = (),
     baseline: Verdict = PASSED,
     line: int = 6,
@@ -437,7 +503,7 @@ def exposure(
 
 
 def teeth(found: Device | None = None) -> Teeth:
-    """Return eight planted faults: five caught, one that the reference's way sees too, and one of each other fate."""
+    """Return nine planted faults: five caught, one that the reference's way sees too, and one of each other fate."""
     wrong = Verdict(outcome="failed", cause="wrong-value", reason="it was wrong-value")
     of_gpu = [exposure("gpu", None)] if found else []
     return Teeth(
@@ -453,8 +519,16 @@ def teeth(found: Device | None = None) -> Teeth:
             mutant("int64-to-int32", "survived", [exposure("interpreter", None), *of_gpu], line=11),
             mutant("constant", "equivalent", line=12),
             mutant("wrong-axis", "invalid", [exposure("interpreter", "exception")], line=13),
+            mutant("change-initial", "accepted", [exposure("interpreter", None), *of_gpu], line=14),
         ],
+        acceptances=[acceptance("change-initial", 8)],
     )
+
+
+def acceptance(operator: str, *places: int, why: str = "it is scaled by 0") -> Acceptance:
+    """Return the author's word on one operator in a line, about the faults at these places."""
+    word = Equivalent(operators=[operator], source=f"x = load(x_ptr, {operator}=1)", why=why)
+    return Acceptance(equivalent=word, mutants=list(places))
 
 
 def claim(

@@ -154,12 +154,19 @@ def test_a_bound_covers_what_it_names_or_all() -> None:
 
 
 def test_an_authors_bound_must_say_its_limit_and_its_words() -> None:
-    posed = Problem(Mode("f32"), {}, {}, {"y": torch.zeros(1).double()}, product)
-    assert Bound().name == "Bound"
-    with pytest.raises(NotImplementedError):
-        Bound().limit(posed, "y")
-    with pytest.raises(NotImplementedError):
-        Bound().words(posed, "y")
+    @dataclass(frozen=True)
+    class Own(Bound):
+        def limit(self, problem: Problem, output: str) -> torch.Tensor:
+            return torch.ones(())
+
+    with pytest.raises(TypeError, match=r"abstract method '?words'?"):
+        Own()  # type: ignore[abstract]
+
+    class Whole(Own):
+        def words(self, problem: Problem, output: str) -> str:
+            return "at most 1"
+
+    assert (Whole().name, Whole().source) == ("Whole", "the kernel file")
 
 
 @fewer

@@ -22,6 +22,7 @@ from assay.buffers import (
     bytes_needed,
     guard_input,
     guard_output,
+    hollow,
     place,
     place_distant,
     reset,
@@ -223,3 +224,18 @@ def test_an_output_is_reset_to_what_it_was(shape: tuple[int, ...], layout: Layou
     assert not held.unchanged(before)
     reset(held)
     assert held.unchanged(before)
+
+
+@fewer
+@given(shapes, st.sampled_from(get_args(Layout)), dtypes)
+def test_a_hollow_tensor_lies_as_one_with_values_does(
+    shape: tuple[int, ...], layout: Layout, dtype: torch.dtype
+) -> None:
+    if layout in DISTANT:
+        # Far apart is defined from two rows and two columns on.
+        shape = (2, 2, 3) if len(shape) < 2 else tuple(max(2, extent) for extent in shape)
+    like, held = hollow(shape, dtype, layout), guard_input(values_of(shape, dtype), layout, "cpu").tensor
+    assert (like.shape, like.stride(), like.dtype) == (held.shape, held.stride(), held.dtype)
+    # What Triton specialises on.
+    assert like.data_ptr() % 16 == held.data_ptr() % 16
+    assert not like.any()

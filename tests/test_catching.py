@@ -6,11 +6,27 @@ import pytest
 import records
 from hypothesis import given
 from hypothesis import strategies as st
-from records import replaced
+from records import acceptance, exposure, mutant, replaced
 
-from assay.catching import EVERYWHERE, RAISED, expose, fate, has_run, is_open, line, looking, score
+from assay.catching import (
+    EVERYWHERE,
+    RAISED,
+    acceptances,
+    accepted_places,
+    expose,
+    fate,
+    has_run,
+    is_open,
+    line,
+    looking,
+    outcome,
+    score,
+    word_on,
+    wrong_words,
+)
+from assay.mutation import mutants as planted_in
 from assay.original import TIERS
-from assay.record import Cause, Exposure, Mutant, Verdict
+from assay.record import Cause, Equivalent, Exposure, Mutant, Teeth, Verdict
 
 PASSED = Verdict(outcome="passed", reason="as it should be")
 BARRED = Verdict(outcome="inapplicable", cause="does-not-fit", reason="it does not fit")
@@ -133,6 +149,89 @@ def test_what_raises_in_one_tier_and_runs_in_another_is_caught() -> None:
     assert looking(TIERS, [one, two], None) == ["interpreter", "compile"]
 
 
+# The author's word
+
+SOURCE = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x_ptr, n):
+    total = tl.zeros((4,), tl.float32)  # starts at 0
+    total = tl.zeros((4,), tl.float32)
+    x = tl.load(
+        x_ptr,
+        mask=x_ptr < n,
+        other=0.0,
+    )
+"""
+
+
+def word(source: str, *operators: str) -> Equivalent:
+    return Equivalent(operators=list(operators), source=source, why="it is scaled by 0")
+
+
+def lines_of(source: str, *operators: str) -> list[int]:
+    planted = planted_in(SOURCE)
+    (found,) = acceptances([word(source, *operators)], planted)
+    return [planted[at].line for at in found.mutants]
+
+
+def test_a_word_is_about_the_faults_of_its_operators_in_its_line_wherever_that_stands() -> None:
+    assert lines_of("total = tl.zeros((4,), tl.float32)", "change-initial") == [9]
+    assert lines_of("  total = tl.zeros((4,), tl.float32)  # starts at 0", "change-initial") == [8]
+    assert lines_of("total = tl.zeros((4,), tl.float32)", "drop-mask", "sum-to-max") == []
+    assert lines_of("tl.zeros((4,), tl.float32)", "change-initial") == []
+    # A fault in a statement of several lines is in the line where what changes begins.
+    assert lines_of("mask=x_ptr < n,", "shift-comparison", "change-other") == [12]
+    assert lines_of("other=0.0,", "shift-comparison", "change-other") == [13]
+
+
+@given(exposures(), places, st.sampled_from([PASSED, failed("wrong-value"), BARRED]), st.booleans())
+def test_a_word_is_taken_only_for_what_nothing_caught(seen: Any, differs: Any, baseline: Verdict, named: bool) -> None:
+    found = fate(seen, differs)
+    became = outcome(found, baseline, named)
+    accepts = named and found == "survived" and baseline.outcome != "failed"
+    assert became == ("accepted" if accepts else found)
+
+
+def judged(*outcomes: str, operators: tuple[str, ...] = ("change-initial",)) -> Teeth:
+    """Return faults of these fates, all of them accepted by one word on these operators."""
+    made = [mutant("change-initial", of, [exposure("interpreter", None)]) for of in outcomes]  # type: ignore[arg-type]
+    one = replaced(acceptance("change-initial", *range(len(made))), equivalent=word("total = 0", *operators))
+    return replaced(records.teeth(), mutants=made, acceptances=[one])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("outcomes", [["accepted"], ["accepted", "equivalent"], ["invalid"], ["equivalent"]])
+def test_a_word_that_nothing_contradicts_is_not_wrong(outcomes: list[str]) -> None:
+    assert wrong_words(judged(*outcomes)) == []
+
+
+@pytest.mark.parametrize("outcomes", [["caught"], ["accepted", "caught"], ["survived"]])
+def test_a_word_on_what_is_caught_is_wrong(outcomes: list[str]) -> None:
+    (said,) = wrong_words(judged(*outcomes))
+    assert said == "the kernel file accepts change-initial in 'total = 0' as no fault, and it is caught"
+
+
+def test_a_word_on_what_is_not_planted_is_wrong_operator_by_operator() -> None:
+    nowhere = "the kernel file accepts {} in 'total = 0', where no such fault is planted"
+    assert wrong_words(judged()) == [nowhere.format("change-initial")]
+    both = judged("accepted", operators=("change-initial", "swap-branches", "swap-branches"))
+    assert wrong_words(both) == [nowhere.format("swap-branches")]
+
+
+def test_a_word_on_places_that_are_not_there_raises_nothing() -> None:
+    strange = replaced(records.teeth(), acceptances=[acceptance("change-initial", 99)])
+    assert len(wrong_words(strange)) == 1
+
+
+def test_each_fault_has_the_word_that_is_on_it() -> None:
+    found = replaced(records.teeth(), acceptances=[acceptance("a", 1, 3), acceptance("b", 2, 3, why="another reason")])
+    assert [word_on(found, at) for at in range(4)] == ["", "it is scaled by 0", "another reason", "it is scaled by 0"]
+    assert accepted_places(found.acceptances) == {1, 2, 3}
+
+
 # The score
 
 
@@ -140,15 +239,24 @@ def test_what_raises_in_one_tier_and_runs_in_another_is_caught() -> None:
 def test_every_change_is_counted_once(mutants: list[Mutant]) -> None:
     total = score(mutants)
     assert total.faults == total.caught + total.survived
-    assert total.faults + total.equivalent + total.invalid == len(mutants)
+    assert total.faults + total.equivalent + total.accepted + total.invalid == len(mutants)
     assert 0 <= total.baseline <= total.faults
+
+
+@given(*[st.lists(st.sampled_from(records.teeth().mutants), max_size=12)] * 2)
+def test_the_score_of_two_kernels_is_that_of_all_their_faults(one: list[Mutant], other: list[Mutant]) -> None:
+    assert score(one) + score(other) == score([*one, *other])
 
 
 def test_the_line_says_what_became_of_all() -> None:
     found = replaced(records.teeth(), tiers=["interpreter", "compile"])
     assert line("matmul", found) == (
-        "matmul: 5 of 6 planted faults caught (interpreter 4, compile 1), 1 equivalent, 1 invalid, 1 survived; "
-        "the reference's shapes and tolerance alone catch 1"
+        "matmul: 5 of 6 planted faults caught (interpreter 4, compile 1), 1 accepted as equivalent on the author's "
+        "word, 1 equivalent, 1 invalid, 1 survived; the reference's shapes and tolerance alone catch 1"
+    )
+    contradicted = replaced(found, acceptances=[acceptance("drop-mask", 0)])
+    assert line("matmul", contradicted).endswith(
+        "; the kernel file accepts drop-mask in 'x = load(x_ptr, drop-mask=1)' as no fault, and it is caught"
     )
     broken = replaced(found, loading=failed("import-error"), tiers=[], mutants=[])
     assert line("matmul", broken) == "matmul: no fault can be planted: it was import-error"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from records import MATMUL, device, replaced, row, timing
 
 from assay.charts import (
+    MOST_BARS,
     TEXT_COLUMNS,
     Point,
     all_series,
@@ -19,13 +20,19 @@ from assay.charts import (
     log_position,
     nice_step,
 )
-from assay.record import NonFinite, Unavailable
+from assay.record import Estimate, NonFinite, Row, Unavailable
 
 positive = st.floats(1e-30, 1e30)
 names = st.sampled_from(["ieee", "tf32", "bf16x3"])
 tiers = st.sampled_from(["interpreter", "sm_90"])
 values = positive | st.just(0.0) | st.sampled_from([NonFinite(nonfinite="nan"), NonFinite(nonfinite="inf")])
 points = st.lists(st.builds(Point, st.text(max_size=5), names, tiers, values), max_size=12)
+
+
+def timed(entrant: str, median: float, kind: str = "variant") -> Row:
+    time = Estimate(low=median * 0.99, median=median, high=median * 1.01)
+    found: Row = replaced(row(entrant, "variant", "ieee", 404000.0), kind=kind, time_ns=time)
+    return found
 
 
 @given(positive, positive)
@@ -88,9 +95,9 @@ def test_letters_mark_where_one_series_stands_and_a_star_where_two_do() -> None:
     assert dots_as_text(both).split("\n")[1].count("*") == 1
 
 
-@given(st.lists(st.floats(1, 1e12), min_size=1, max_size=8))
+@given(st.lists(st.floats(1, 1e12), min_size=1, max_size=MOST_BARS))
 def test_bars_are_as_long_as_their_times(times: list[float]) -> None:
-    chart = bar_chart([row(f"e{place}", "variant", "ieee", time) for place, time in enumerate(times)], [])
+    chart = bar_chart([timed(f"e{place}", time) for place, time in enumerate(times)], [])
     assert chart is not None
     widths = [bar.width for bar in chart.bars]
     assert all(0 <= bar.low <= bar.width <= bar.high <= 100 for bar in chart.bars)
@@ -98,26 +105,44 @@ def test_bars_are_as_long_as_their_times(times: list[float]) -> None:
     assert widths == pytest.approx([longest * time / max(times) for time in times], abs=0.01)
 
 
-@pytest.mark.parametrize("median", [Unavailable(reason="not timed"), 0.0, -1.0])
-def test_an_entrant_without_a_time_has_no_bar(median: float | Unavailable) -> None:
-    absent = replaced(row("a", "variant", "ieee", 1.0), median_ns=median)
+@given(st.lists(st.floats(1, 1e6), min_size=MOST_BARS + 1, max_size=40, unique=True))
+def test_of_too_many_the_fastest_have_bars_beside_the_best_and_the_libraries(times: list[float]) -> None:
+    rows = [timed(f"e{place}", time) for place, time in enumerate(times)]
+    slow = [timed("library", 1e7, "peer"), timed("best of another precision", 1e7)]
+    chart = bar_chart([*rows, *slow], [slow[1].entrant])
+    assert chart is not None
+    fastest = {f"e{times.index(time)}" for time in sorted(times)[: MOST_BARS - 2]}
+    assert {bar.label for bar in chart.bars} == fastest | {one.entrant for one in slow}
+    assert chart.left_out == f"{len(times) + 2 - MOST_BARS} more entrants have a time in the table alone"
+
+
+@pytest.mark.parametrize("time", [Unavailable(reason="not timed"), Estimate(low=0.0, median=0.0, high=0.0)])
+def test_an_entrant_without_a_time_has_no_bar(time: Estimate | Unavailable) -> None:
+    absent = replaced(timed("a", 1.0), time_ns=time)
     assert bar_chart([absent], []) is None
-    chart = bar_chart([absent, row("b", "variant", "ieee", 2.0)], [])
+    chart = bar_chart([absent, timed("b", 2.0)], [])
     assert chart is not None
     assert [bar.label for bar in chart.bars] == ["b"]
+    assert chart.left_out == ""
+
+
+def test_an_entrant_under_a_second_name_has_one_bar() -> None:
+    chart = bar_chart([timed("a", 2.0), timed("a (again)", 2.0, "twin")], [])
+    assert chart is not None
+    assert [bar.label for bar in chart.bars] == ["a"]
 
 
 def test_bars_in_text_tell_libraries_from_variants() -> None:
-    sweep = timing(MATMUL, device()).sweeps[0]
-    chart = bar_chart(sweep.rows, ["tf32/64x64x32"])
+    rows = [one for one in timing(MATMUL, device()).sweeps[0].rows if one.kind != "twin"]
+    chart = bar_chart(rows, ["tf32/64x64x32"])
     assert chart is not None
     lines = bars_as_text(chart).split("\n")
-    assert len(lines) == len(sweep.rows)
-    assert all(("=" if r.kind == "peer" else "#") in line for r, line in zip(sweep.rows, lines, strict=True))
-    assert [line.endswith(", best") for line in lines] == [r.entrant == "tf32/64x64x32" for r in sweep.rows]
+    assert len(lines) == len(rows)
+    assert all(("=" if r.kind == "peer" else "#") in line for r, line in zip(rows, lines, strict=True))
+    assert [line.endswith(", best") for line in lines] == [r.entrant == "tf32/64x64x32" for r in rows]
 
 
 def test_a_label_with_a_line_end_takes_one_line() -> None:
-    chart = bar_chart([row("a\n```\nb", "variant", "ieee", 1.0)], [])
+    chart = bar_chart([timed("a\n```\nb", 1.0)], [])
     assert chart is not None
     assert bars_as_text(chart).startswith("a ``` b  #")

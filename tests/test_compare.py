@@ -24,7 +24,7 @@ FAILED = Verdict(outcome="failed", cause="wrong-value", reason="1 of 65536 eleme
 
 @pytest.fixture(scope="module")
 def payload(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The records of a run on an H200, each time sampled often enough to compare."""
+    """The records of a run on an H200."""
     found = payload_of(Tree(tmp_path_factory.mktemp("tree"), (MATMUL,), device()).lay_out().folder)
     return changed(found, "timing", lambda timing: with_samples(timing, lambda _: 1.0))
 
@@ -38,12 +38,15 @@ def changed(payload: dict[str, bytes], stage: StageName, change: Change) -> dict
 
 
 def with_samples(timing: Any, factor: Callable[[Any], float]) -> Any:
-    def sampled(row: Any) -> Any:
+    """Return times by events whose samples are narrow, each entrant's by a factor of its own."""
+
+    def sampled(sweep: Any, row: Any) -> Any:
         generator = random.Random(row.entrant)
-        samples = [factor(row) * row.median_ns * generator.uniform(1, 1.001) for _ in range(20)]
+        middle = factor(row) * row.events.median
+        samples = [middle * generator.uniform(1, 1.001) for _ in sweep.rounds]
         return replaced(row, samples_ns=samples)
 
-    sweeps = [replaced(sweep, rows=[sampled(row) for row in sweep.rows]) for sweep in timing.sweeps]
+    sweeps = [replaced(sweep, rows=[sampled(sweep, row) for row in sweep.rows]) for sweep in timing.sweeps]
     return replaced(timing, sweeps=sweeps)
 
 
@@ -79,6 +82,7 @@ def test_nothing_changed_between_a_bundle_and_itself(
     assert section(said, "Accuracy") == (
         "Accuracy: normalised errors that differ: 0; past the bound in B and not in A: 0"
     )
+    # Each entrant, and not the twin.
     assert section(said, "Timing").count("\n- same: matmul 2048x2048x2048, ") == 6
     assert said.endswith("\n\nNothing got worse from A to B.\n")
     assert "is ignored on purpose" in said
@@ -107,6 +111,14 @@ def test_a_claim_that_is_lost_is_worse(payload: dict[str, bytes], capsys: pytest
     assert section(capsys.readouterr().out, "Claims") == (
         "Claims: 0 lost, 1 gained, 0 changed\n- gained: matmul ieee/64x64x32, accurate on sm_90: blocked -> verified"
     )
+
+
+def test_a_claim_lost_to_a_search_is_said_and_is_not_worse(
+    payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_out = first_claim(payload, outcome="inapplicable", cause="pruned", reason="slow in the short round")
+    assert compare(payload, left_out) == 0
+    assert "\n- lost: matmul ieee/64x64x32, accurate on sm_90: " in section(capsys.readouterr().out, "Claims")
 
 
 def test_a_claim_that_fails_is_worse(payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +150,15 @@ def test_times_are_judged_from_the_samples(
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "ieee/64x64x32: " in line]
     assert line.startswith(f"{'!' if worse else '-'} {verdict}: matmul 2048x2048x2048, ieee/64x64x32: 0.40")
     assert f"ratio {factor}" in line
+
+
+def test_times_by_replay_say_so(payload: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    def bound(timing: Any) -> Any:
+        rows = [replaced(row, launch_bound=True) for row in timing.sweeps[0].rows]
+        return replaced(timing, sweeps=[replaced(timing.sweeps[0], rows=rows)])
+
+    assert compare(payload, changed(payload, "timing", bound)) == 0
+    assert capsys.readouterr().out.count(" ms by replay, ratio ") == 6
 
 
 def test_the_margin_decides(payload: dict[str, bytes]) -> None:

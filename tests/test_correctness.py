@@ -19,6 +19,7 @@ from assay.correctness import (
     Subject,
     Terms,
     describe,
+    launched,
     summary,
     try_all,
     worker,
@@ -142,6 +143,22 @@ def test_a_variant_that_needs_a_newer_device_is_not_asked(scripted: Callable[...
     newer = Terms([1], 60, Place("NVIDIA A100", (8, 0)))
     tried = try_all([scripted()], Subject(PASSED, declared, ("one",)), newer, "gpu matmul")
     assert tried[0].check.verdict.cause == "crash"
+
+
+def test_what_is_launched_is_what_is_asked_of_a_variant_that_suits_the_device() -> None:
+    first, second, third, fourth = (v.id for v in DECLARATION.variants)
+    one, two = MATMUL.cases
+    newer = replaced(DECLARATION.variants[3], minimum_capability="10.0")
+    declared: Declaration = replaced(
+        DECLARATION,
+        variants=[*DECLARATION.variants[:3], newer],
+        once=[two],
+        exemptions={one: {"tf32": "too coarse"}},
+    )
+    # The second of ieee is not asked of the case that is asked once; the first of tf32 is exempt from the other case.
+    h200, b200 = Place("NVIDIA H200", (9, 0)), Place("NVIDIA B200", (10, 0))
+    assert launched(declared, h200) == {first: [one, two], second: [one], third: [two]}
+    assert launched(replaced(declared, exemptions={}), b200)[fourth] == [one]
 
 
 def test_a_kernel_that_was_not_loaded_is_not_tried(

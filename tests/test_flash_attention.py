@@ -67,7 +67,7 @@ PLANTED: list[tuple[str, tuple[str, str], str, Cause]] = [
         "wrong-value",
     ),
     ("own key not seen", ("key[None, :] <= row", "key[None, :] < row"), "causal-ragged-2x131x131x32", "not-finite"),
-    ("keys past the last seen", ("inside[None, :] & (key", "(key"), "ragged-2x100x77x64", "wrong-value"),
+    ("keys past the last seen", ("inside[None, :] & (key", "(key"), "ragged-2x100x77x64", "undefined-read"),
     ("no mask on V", (V_MASK, "v = tl.load(v_ptrs)"), "ragged-2x100x77x64", "poison-read"),
     ("lanes of V left undefined", (V_MASK, V_MASK.replace(", other=0.0", "")), "single-1x1x1x32", "undefined-read"),
     (
@@ -93,7 +93,7 @@ PLANTED: list[tuple[str, tuple[str, str], str, Cause]] = [
     ),
     (
         "keys up to the tile's first row",
-        ("(tile + 1) * BLOCK_M + reach", "tile * BLOCK_M + reach"),
+        ("(tile + 1) * BLOCK_M + reach)\n    for", "tile * BLOCK_M + reach)\n    for"),
         "causal-2x192x192x64",
         "not-finite",
     ),

@@ -1,5 +1,6 @@
 """A child that forks: each kernel file has a process of its own, and whatever becomes of it the child goes on."""
 
+import ctypes
 import os
 import sys
 import time
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 from project import PYTHON_PATH
 
-from assay.child import Child, Fault
+from assay.child import Child, Fault, adopt_orphans
 from assay.forking import Session, opening
 
 LIMIT_S = 60.0
+PR_SET_CHILD_SUBREAPER = 36
 
 SERVER = """
 import os, signal, sys, time
@@ -68,6 +70,25 @@ def wait_until_gone(process: int) -> None:
     while alive(process):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """Adopt orphans for the length of a test."""
+    adopt_orphans()
+    yield
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
+
+
+def test_what_hangs_has_ended_and_holds_nothing_more_once_its_time_is_up(child: Child, adopting: None) -> None:
+    with Session(child, Path("kernels/deadlock.py")) as session:
+        hanging = answer(session)["pid"]
+        found = session.ask({"do": "hang"}, 0.2)
+        assert isinstance(found, Fault)
+        assert found.cause == "timeout"
+        # Not even as a process that waits to be collected: what it held is free for the next.
+        assert not Path(f"/proc/{hanging}").exists()
+        assert answer(session)["pid"] != hanging
 
 
 def test_a_session_is_one_process_and_the_next_another_of_the_same_parent(child: Child) -> None:

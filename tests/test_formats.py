@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,17 +11,23 @@ from hypothesis import strategies as st
 from assay.formats import (
     distinct,
     gibibytes,
+    interval,
     listing,
+    mebibytes,
     megahertz,
     milliseconds,
     numeral,
+    percent,
     rate,
+    ratio,
+    runs,
     scientific,
+    seconds,
     shown,
     spread,
     watts,
 )
-from assay.record import NonFinite, Rate, Unavailable, number
+from assay.record import Estimate, NonFinite, Rate, Unavailable, number
 
 ABSENT = Unavailable(reason="Not Supported")
 
@@ -50,12 +57,48 @@ def test_amounts_have_their_units() -> None:
     assert gibibytes(150754820096) == "140.4 GiB"
     assert watts(700000) == "700 W"
     assert megahertz(1980) == "1980 MHz"
-    assert rate(Rate(value=42523.4, unit="GFLOP/s")) == "42523 GFLOP/s"
-    assert rate(Rate(value=1.8, unit="GB/s")) == "1.800 GB/s"
+    assert mebibytes(50331648) == "48 MiB"
+    assert mebibytes(268435456) == "256 MiB"
+    assert seconds(14_249_000_000) == "14.2 s"
+    assert percent(0.98123) == "98.1 %"
+    assert percent(0.00093, 2) == "0.093 %"
     assert (shown(True), shown(False)) == ("yes", "no")
 
 
-@pytest.mark.parametrize("show", [milliseconds, gibibytes, watts, megahertz, shown])
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.8, "GB/s", "1.800 GB/s"),
+        (999.94, "GFLOP/s", "999.9 GFLOP/s"),
+        (42523.4, "GFLOP/s", "42.52 TFLOP/s"),
+        (4260.0, "GB/s", "4.260 TB/s"),
+        (2.5e7, "GFLOP/s", "25000 TFLOP/s"),
+    ],
+)
+def test_rates_are_given_in_the_unit_that_makes_them_short(value: float, unit: Any, text: str) -> None:
+    assert rate(Rate(value=value, unit=unit)) == text
+
+
+def test_an_interval_stands_behind_its_median() -> None:
+    assert interval(Estimate(low=0.99955, median=1.0, high=1.00041), ratio) == "1.0000 (0.9996 to 1.0004)"
+    assert interval(Estimate(low=8e3, median=8.1e3, high=8.2e3), milliseconds) == "0.008100 (0.008000 to 0.008200)"
+    assert ratio(594.26) == "594.3"
+
+
+@given(st.lists(st.integers(0, 60)))
+def test_runs_name_every_number_once(numbers: list[int]) -> None:
+    found: list[int] = []
+    for run in runs(numbers).split(", ") if numbers else []:
+        first, _, last = run.partition(" to ")
+        found += range(int(first), int(last or first) + 1)
+    assert found == sorted(set(numbers))
+
+
+def test_neighbours_are_joined() -> None:
+    assert runs([7, 3, 8, 9]) == "3, 7 to 9"
+
+
+@pytest.mark.parametrize("show", [milliseconds, gibibytes, mebibytes, watts, megahertz, shown])
 def test_an_absent_value_gives_its_reason(show: Callable[[Unavailable], str]) -> None:
     assert show(ABSENT) == "unavailable (Not Supported)"
 

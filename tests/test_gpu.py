@@ -18,9 +18,11 @@ from worlds import card, environments, gates
 
 from assay.admission import availability, chosen_device
 from assay.artifact import open_session, read
+from assay.config import GpuSettings, Settings
 from assay.correctness import Tried
-from assay.gpu import executions, main
-from assay.record import Check, Environment, Gate, StageName
+from assay.gpu import compile_ahead, executions, main
+from assay.record import Check, DeclaredVariant, Environment, Gate, StageName
+from assay.stage import Job
 
 VARIANT = MATMUL.variants[0].id
 
@@ -86,6 +88,20 @@ def test_without_a_driver_the_record_says_so_and_the_kernel_is_not_even_loaded(p
     assert artifact.result == replaced(records.gpu(MATMUL, None), availability=NO_DRIVER)
     assert {"kernels/double.py", "results/gate.json", "results/environment.json"} <= set(artifact.materials)
     assert "results/double/compile.json" in artifact.materials
+
+
+def test_all_that_the_device_is_asked_for_is_compiled_before_it_is_asked(project: Path, tmp_path: Path) -> None:
+    job = Job("gpu", project, Settings(gpu=GpuSettings(workers=1)), {}, Path("results/double/gpu.json"), [])
+    variant = DeclaredVariant(id="f32/block64", precision="f32", configuration="block64", minimum_capability=None)
+    declared = replaced(MATMUL.declaration(), variants=[variant], cases=["ragged", "sliced"])
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    compile_ahead(job, declared, records.device(), str(cache))
+    assert len(list(cache.glob("*/double_kernel.cubin"))) == 2
+    assert Path("results/double/logs/gpu-compile-0.log").exists()
+    newer = replaced(declared, variants=[replaced(variant, minimum_capability="10.0")])
+    compile_ahead(job, newer, records.device(), str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
 
 
 def stage(*arguments: str) -> None:

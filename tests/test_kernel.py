@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.bounds import BoundError
-from assay.kernel import Kernel, KernelError, Problem, ReductionBound, Variant, load
+from assay.kernel import Kernel, KernelError, Problem, ReductionBound, Space, Variant, load
 
 VARIANT = Variant("tf32", "64x64x32")
 ONE = torch.ones(1, dtype=torch.float64)
@@ -119,6 +119,18 @@ REFUSED = {
     "another-name": (GOOD.replace('"good"', '"better"'), r"expected the name 'good', as the file's, found 'better'"),
     "no-variant": (GOOD + "object.__setattr__(KERNEL, 'variants', [])", "expected at least one variant and one case"),
     "no-case": (GOOD + "object.__setattr__(KERNEL, 'cases', [])", "expected at least one variant and one case"),
+    "a-space-that-was-not-unpacked": (
+        GOOD + "from assay.kernel import Space\nobject.__setattr__(KERNEL, 'variants', [Space(['f32'], {'w': [1]})])",
+        r"variants: expected Variant\(\.\.\.\), found Space; write \*Space\(\.\.\.\) in a list",
+    ),
+    "another-kind-of-variant": (
+        GOOD + "object.__setattr__(KERNEL, 'variants', ['f32/a'])",
+        r"variants: expected Variant\(\.\.\.\), found str",
+    ),
+    "a-ceiling-that-no-card-has": (
+        GOOD + "object.__setattr__(KERNEL, 'ceilings', {'f32': ('fp64', 1)})",
+        "ceilings, f32: found 'fp64'; expected one of bf16, copy, fp32, tf32",
+    ),
     "another-layout": (
         GOOD.replace('{"n": 1})', '{"n": 1}, {"x": "strided"})'),
         "case one, layouts: found 'strided'; expected one of contiguous, .*, transposed",
@@ -163,3 +175,69 @@ def test_a_file_of_another_kind_is_refused(written: Callable[..., Path]) -> None
 def test_what_a_file_raises_passes_through(written: Callable[..., Path], text: str, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         load(written(text))
+
+
+OPTIONS: dict[str, list[int | str]] = {
+    "BLOCK_M": [64, 128],
+    "BLOCK_N": [64, 128],
+    "BLOCK_K": [32],
+    "GROUP_M": [8],
+    "num_warps": [4, 8],
+}
+
+
+def test_a_space_is_the_sequence_of_its_variants_named_after_their_options() -> None:
+    space = Space(["tf32"], OPTIONS, stack_bytes=0)
+    assert len(space) == len(list(space)) == 8
+    assert [variant.configuration for variant in space[:3]] == [
+        "m64n64k32gm8w4",
+        "m64n64k32gm8w8",
+        "m64n128k32gm8w4",
+    ]
+    first = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8, "num_warps": 4}
+    assert space[0] == Variant("tf32", "m64n64k32gm8w4", first, stack_bytes=0, searched=True)
+
+
+def test_a_space_holds_what_its_predicate_keeps_in_every_precision() -> None:
+    space = Space(["ieee", "tf32"], OPTIONS, keep=lambda options: options["BLOCK_M"] == options["BLOCK_N"])
+    assert [variant.precision for variant in space] == ["ieee"] * 4 + ["tf32"] * 4
+    assert all(variant.options["BLOCK_M"] == variant.options["BLOCK_N"] for variant in space)
+
+
+def test_a_space_of_nothing_is_refused() -> None:
+    space = Space(["tf32"], OPTIONS, keep=lambda options: False)
+    with pytest.raises(KernelError, match="Space: expected combinations of its options, found that none of 8 is kept"):
+        len(space)
+
+
+names = st.lists(
+    st.sampled_from(["BLOCK_M", "GROUP_M", "m", "num_warps", "W", "_", "STAGE_2"]), unique=True, min_size=1
+)
+
+
+@given(names, st.integers(2, 4))
+def test_no_two_variants_of_a_space_have_one_name(options: list[str], values: int) -> None:
+    space = Space(["f32"], {option: list(range(values)) for option in options})
+    ids = [variant.id for variant in space]
+    assert len(set(ids)) == len(ids) == values ** len(options)
+
+
+def test_what_comes_from_a_space_is_declared_so(written: Callable[..., Path]) -> None:
+    more = "from assay.kernel import Space\n"
+    more += "mixed = [*KERNEL.variants, *Space(['f32'], {'num_warps': [1, 2]}), *Space(['f32'], {'num_stages': [3]})]\n"
+    kernel = load(written(GOOD + more + "object.__setattr__(KERNEL, 'variants', mixed)"))
+    assert [(v.id, v.searched) for v in kernel.declaration().variants] == [
+        ("f32/a", False),
+        ("f32/b", False),
+        ("f32/w1", True),
+        ("f32/w2", True),
+        ("f32/s3", True),
+    ]
+
+
+def test_the_ceilings_declared_are_those_of_what_is_timed(written: Callable[..., Path]) -> None:
+    assert load(written(GOOD)).declaration().ceilings == {"f32": ("fp32", 1)}
+    own = GOOD + "object.__setattr__(KERNEL, 'ceilings', {'f32': ('tf32', 4), 'other': ('copy', 1)})"
+    assert load(written(own)).declaration().ceilings == {"f32": ("tf32", 4)}
+    unknown = GOOD.replace('"f32"', '"e4m3"')
+    assert load(written(unknown)).declaration().ceilings == {}

@@ -164,6 +164,8 @@ EXAMPLES: dict[Operator, list[tuple[str, str]]] = {
     ],
     "drop-barrier": [
         ("tl.debug_barrier()", "None"),
+        ("mbarrier.wait(full.index(buffer), phase)", "None"),
+        ("hopper.mbarrier.wait(full, phase)", "None"),
     ],
 }
 
@@ -204,6 +206,9 @@ def test_every_operator_has_a_sentence_and_an_example() -> None:
         ("plain-atomic", "before = tl.atomic_add(p, v)"),
         ("neighbour-row", "p = tl.make_block_ptr(y_ptr, (n,), (1,), (0,), (8,), (0,))\ntl.store(p, y)"),
         ("shift-comparison", "tl.device_assert(row < n)\ntl.assume(n > 0)"),
+        ("neighbour-row", "buffer.store(y)"),
+        ("int64-to-int32", "full = gl.allocate_shared_memory(gl.int64, [2, 1], layout)"),
+        ("drop-barrier", "mbarrier.arrive(empty, count=1)\nprocess.wait()\nlast = mbarrier.wait(full, 0)"),
     ],
 )
 def test_no_operator_goes_where_its_fault_would_be_another(operator: str, lines: str) -> None:
@@ -231,7 +236,15 @@ def test_a_launch_is_changed_in_its_grid_and_strides_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "decorator", ["triton.jit", "triton.jit(noinline=True)", "jit", "triton.autotune([])\n@triton.jit"]
+    "decorator",
+    [
+        "triton.jit",
+        "triton.jit(noinline=True)",
+        "jit",
+        "triton.autotune([])\n@triton.jit",
+        "gluon.jit",
+        'gluon.jit(do_not_specialize=["n"])',
+    ],
 )
 def test_every_spelling_of_the_decorator_makes_a_kernel(decorator: str) -> None:
     source = kernel("y = tl.exp(x)").replace("triton.jit", decorator)
@@ -406,7 +419,7 @@ def test_a_file_without_kernels_gives_none(body: str) -> None:
 # the kernels here
 
 
-@pytest.mark.parametrize("name", ["matmul", "softmax"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "kernels").glob("*.py")))
 def test_a_mutant_of_a_kernel_here_is_its_file_with_one_node_exchanged(name: str) -> None:
     source = (ROOT / "kernels" / f"{name}.py").read_text("utf-8")
     for mutant in mutants(source):

@@ -5,17 +5,20 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import NO_DRIVER, PASSED, device, evidence, exposure, mutant, replaced, teeth
+from records import NO_DRIVER, PASSED, acceptance, device, evidence, exposure, mutant, replaced, teeth
 
+from assay.catching import score
+from assay.child import Fault
+from assay.diagnosis import diagnose
 from assay.outcomes import BLOCKED
-from assay.planted import Planted, Score, build_planted, how, score, total
+from assay.planted import Planted, build_planted, how, total
 from assay.record import Cause, Mutant, Verdict
 
 WRONG = Verdict(outcome="failed", cause="wrong-value", reason="it was wrong-value")
 mutants = st.builds(
     mutant,
     operator=st.just("drop-mask"),
-    outcome=st.sampled_from(["caught", "survived", "equivalent", "invalid"]),
+    outcome=st.sampled_from(["caught", "survived", "equivalent", "accepted", "invalid"]),
     exposures=st.lists(st.builds(exposure, st.just("gpu"), st.none() | st.just("race")), max_size=2),
     baseline=st.sampled_from([PASSED, WRONG]),
 )
@@ -23,15 +26,6 @@ mutants = st.builds(
 
 def section(result: object = None) -> Planted:
     return build_planted("matmul", {"teeth": evidence("teeth", result or teeth(), "matmul")})  # type: ignore[arg-type]
-
-
-@given(st.lists(mutants))
-def test_only_faults_that_could_be_caught_count(given_mutants: list[Mutant]) -> None:
-    found = score(given_mutants)
-    fates = [one.outcome for one in given_mutants]
-    assert found.faults == fates.count("caught") + fates.count("survived")
-    assert found.caught == fates.count("caught")
-    assert found.by_reference <= found.faults
 
 
 @given(st.lists(st.lists(mutants), max_size=3))
@@ -43,13 +37,35 @@ def test_the_score_of_all_kernels_is_that_of_all_their_faults(kernels: list[list
 def test_the_sentences_give_the_score_and_that_of_the_reference() -> None:
     found = section()
     assert found.sentence == (
-        "5 of 6 faults planted in matmul were caught; 1 survived. 1 further changes compile to the same code, and 1 "
-        "cannot run. Tiers that looked: compile, interpreter."
+        "5 of 6 faults planted in matmul were caught, 1 accepted as equivalent on the author's word; 1 survived. "
+        "1 further changes compile to the same code, and 1 cannot run. Tiers that looked: compile, interpreter."
     )
-    assert found.score.sentence == (
-        "The reference script's own shapes and tolerance catch 1 of 6 of these faults; this pipeline catches 5 of 6."
+    assert found.comparison == (
+        "The reference script's own shapes and tolerance catch 1 of 6 of these faults; this pipeline catches 5 of 6, "
+        "1 accepted as equivalent on the author's word."
     )
-    assert found.score == Score(caught=5, by_reference=1, faults=6)
+
+
+def test_where_nothing_is_accepted_nothing_is_said_of_it() -> None:
+    found = section(replaced(teeth(), mutants=teeth().mutants[:2], acceptances=[]))
+    assert "accepted" not in found.sentence + found.comparison
+    assert (found.accepted, found.wrong) == ([], [])
+
+
+def test_what_is_accepted_is_named_with_the_authors_word_and_not_as_caught() -> None:
+    found = section()
+    (accepted,) = found.accepted
+    assert (accepted.operator, accepted.why, accepted.mark.word) == ("change-initial", "it is scaled by 0", "accepted")
+    assert [row.why for row in found.rows if row != accepted] == [""] * 8
+    assert accepted not in [*found.survivors, *found.equivalents]
+
+
+def test_a_word_that_is_wrong_is_named() -> None:
+    found = section(replaced(teeth(), acceptances=[acceptance("drop-mask", 0)]))
+    assert found.wrong == [
+        "The kernel file accepts drop-mask in 'x = load(x_ptr, drop-mask=1)' as no fault, and it is caught."
+    ]
+    assert found.rows[0].why == ""
 
 
 def test_a_device_that_looked_is_named() -> None:
@@ -109,5 +125,19 @@ def test_a_kernel_that_does_not_load_says_why() -> None:
 
 @pytest.mark.parametrize("cause", [None, *get_args(Cause)])
 def test_every_cause_has_words(cause: Cause | None) -> None:
-    assert how(cause)
-    assert "-" not in how(cause)
+    said = how(Verdict(outcome="failed", cause=cause, reason="it was so"))
+    assert said
+    assert "-" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused", "seen"),
+    [
+        ("OutsideRead", "read outside refused", "poison seen"),
+        ("OutsideWrite", "write outside refused", "sentinel broken"),
+    ],
+)
+def test_an_access_that_was_refused_is_told_from_one_that_left_a_trace(kind: str, refused: str, seen: str) -> None:
+    verdict = diagnose(Fault("exception", f"kernels/x.py:5: {kind}: load of element 100", kind), "f32")
+    assert how(verdict) == refused
+    assert how(replaced(verdict, reason="3 elements hold what lies outside an input")) == seen

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import conditions, replaced, row
+from records import MATMUL, conditions, device, replaced, row, timing
 
 from assay.ratios import Movement, Ratio, condition_notes, interval_text, judge, ratio_of, time_changes
 from assay.record import Row, Sweep, Unavailable, Verdict, as_float
-from assay.speeds import FEWEST_ROUNDS
+from assay.resampling import FEWEST_ROUNDS
+from assay.stopping import LONGEST_NS, SHORTEST_NS
 
 TIMES = st.floats(1.0, 1e9)
 SAMPLES = st.lists(TIMES, min_size=FEWEST_ROUNDS, max_size=40)
@@ -84,8 +85,8 @@ def test_the_stated_coverage_is_kept() -> None:
     generator, rounds, true = random.Random(7), 2000, 1.02
     held = wrong = 0
     for _ in range(rounds):
-        a = [generator.lognormvariate(0, 0.02) for _ in range(30)]
-        b = [true * generator.lognormvariate(0, 0.05) for _ in range(30)]
+        a = [1e5 * generator.lognormvariate(0, 0.02) for _ in range(30)]
+        b = [1e5 * true * generator.lognormvariate(0, 0.05) for _ in range(30)]
         ratio = made(a, b)
         held += as_float(ratio.low) <= true <= as_float(ratio.high)
         wrong += judge(ratio, 0.02)[0] in ("faster", "slower")
@@ -110,28 +111,36 @@ def test_samples_that_cannot_be_compared_are_inconclusive(samples: list[float], 
     assert judge(ratio, 0.02) == ("inconclusive", ratio.reason)
 
 
-@given(st.lists(st.floats(5e-324, 1.7e308), min_size=6, max_size=9), SAMPLES)
+@given(st.lists(st.floats(SHORTEST_NS, LONGEST_NS), min_size=6, max_size=9), SAMPLES)
 def test_no_possible_samples_are_too_large_or_small_to_compare(a: list[float], b: list[float]) -> None:
     ratio = made(a, b)
     assert judge(ratio, 0.02)[0] in MIRRORED
     assert interval_text(ratio)
 
 
-def sweep(*rows: Row, size: str = "2048", n: int = 2048, clock: int = 1980) -> Sweep:
-    return Sweep(
+NINE = 9
+
+
+def sweep(*rows: Row, size: str = "2048", n: int = 2048, clock: int = 1980, outside: Sequence[int] = ()) -> Sweep:
+    found: Sweep = replaced(
+        timing(MATMUL, device()).sweeps[0],
         size=size,
         dimensions={"n": n},
-        flops=0,
-        bytes=1,
         rows=list(rows),
-        rounds=[replaced(conditions(clock), event_reasons=0)] * 3,
-        best=[],
-        speedups=[],
+        rounds=[replaced(conditions(clock), event_reasons=0)] * NINE,
+        outside=list(outside),
     )
+    return found
 
 
 def timed(entrant: str, nanoseconds: float, kind: str = "variant") -> Row:
-    found: Row = replaced(row(entrant, kind, "ieee", nanoseconds), samples_ns=[nanoseconds] * 9)
+    found: Row = replaced(
+        row(entrant, "variant", "ieee", 404000.0),
+        kind=kind,
+        samples_ns=[nanoseconds] * NINE,
+        replays_ns=[nanoseconds / 2] * NINE,
+        launch_bound=False,
+    )
     return found
 
 
@@ -144,6 +153,48 @@ def test_only_a_variant_counts_as_worse() -> None:
         ("ieee/b", False, "faster", False),
         ("library", True, "slower", False),
     ]
+
+
+def launch_bound(entrant: str, nanoseconds: float) -> Row:
+    found: Row = replaced(timed(entrant, nanoseconds), launch_bound=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "value"),
+    [
+        (timed("a", 100.0), timed("a", 200.0), "events", 2.0),
+        (launch_bound("a", 100.0), timed("a", 200.0), "replay", 2.0),
+        (timed("a", 100.0), launch_bound("a", 300.0), "replay", 3.0),
+    ],
+)
+def test_the_mode_that_counts_for_both_is_compared(before: Row, after: Row, mode: str, value: float) -> None:
+    (found,) = time_changes("matmul", [sweep(before)], [sweep(after)], 0.02)
+    assert isinstance(found.ratio, Ratio)
+    assert (found.mode, found.ratio.value) == (mode, value)
+    assert found.ratio.a_ns == before.samples_ns[0] / (2 if mode == "replay" else 1)
+
+
+def test_where_one_has_no_replay_events_are_compared() -> None:
+    nothing = Unavailable(reason="a launch waits for the device")
+    after = replaced(timed("a", 200.0), replays_ns=nothing, replay=nothing, launch_bound=nothing)
+    (found,) = time_changes("matmul", [sweep(launch_bound("a", 100.0))], [sweep(after)], 0.02)
+    assert isinstance(found.ratio, Ratio)
+    assert (found.mode, found.ratio.a_ns, found.ratio.b_ns) == ("events", 100.0, 200.0)
+
+
+@given(st.lists(TIMES, min_size=2, max_size=2))
+def test_rounds_outside_the_clock_band_change_nothing(slow: list[float]) -> None:
+    good = sweep(timed("a", 100.0))
+    mixed = replaced(timed("a", 100.0), samples_ns=[slow[0], *[100.0] * 7, slow[1]])
+    (found,) = time_changes("matmul", [good], [sweep(mixed, outside=[0, 8])], 0.02)
+    assert isinstance(found.ratio, Ratio)
+    assert (found.ratio.low, found.ratio.high) == (1.0, 1.0)
+
+
+def test_a_twin_is_no_entrant_of_its_own() -> None:
+    both = sweep(timed("a", 100.0), timed("a (again)", 100.0, "twin"))
+    assert [change.entrant for change in time_changes("matmul", [both], [both], 0.02)] == ["a"]
 
 
 FAILED = replaced(timed("ieee/a", 1.0), verdict=Verdict(outcome="cantTell", cause="throttled", reason="it was hot"))
@@ -175,5 +226,8 @@ def test_other_clocks_and_disturbances_are_noted() -> None:
     disturbed = replaced(hot, rounds=[replaced(one, event_reasons=0x20) for one in hot.rounds])
     assert list(condition_notes("matmul", [calm], [disturbed])) == [
         "matmul 2048: the median SM clock was 1980 MHz in A and 1200 MHz in B",
-        "matmul 2048: in B, software thermal slowdown beside 3 of 3 rounds",
+        "matmul 2048: in B, software thermal slowdown beside 9 of 9 rounds",
+    ]
+    assert list(condition_notes("matmul", [calm], [replaced(calm, outside=[0, 1])])) == [
+        "matmul 2048: in B, 2 of 9 rounds lie outside the clock band and are left out"
     ]

@@ -154,13 +154,49 @@ def test_the_devices_own_description_is_not_compared() -> None:
     assert likenesses(compared("gpu", there, here)) == {"identical"}
 
 
+def slowed(timing: Any, factor: float) -> Any:
+    """Return a timing in which every entrant takes longer by a factor, in both modes."""
+
+    def slow(time: Any) -> Any:
+        return replaced(time, low=time.low * factor, median=time.median * factor, high=time.high * factor)
+
+    rows = [replaced(row, events=slow(row.events), replay=slow(row.replay)) for row in timing.sweeps[0].rows]
+    return replaced(timing, sweeps=[replaced(timing.sweeps[0], rows=rows)])
+
+
+def test_medians_are_compared_in_the_mode_that_counts_for_both() -> None:
+    there = records.timing(MATMUL, device())
+    rows = [replaced(row, launch_bound=True, events=replaced(row.events, median=1e9)) for row in there.sweeps[0].rows]
+    (row,) = compared("timing", there, replaced(there, sweeps=[replaced(there.sweeps[0], rows=rows)]))
+    assert "medians 1 to 1 times those there" in row.what
+
+
+def test_another_conclusion_against_a_library_is_said() -> None:
+    there = records.timing(MATMUL, device())
+    versus = [replaced(one, conclusion="inconclusive") for one in there.sweeps[0].versus[:1]]
+    changed = [*versus, *there.sweeps[0].versus[1:]]
+    (row,) = compared("timing", there, replaced(there, sweeps=[replaced(there.sweeps[0], versus=changed)]))
+    assert row.likeness == "within the bound"
+    assert "3 of 4 comparisons with a library concluded alike" in row.what
+
+
+@pytest.mark.parametrize("lacking", ["there", "here"])
+def test_what_a_search_left_out_in_one_of_the_two_is_no_difference(lacking: str) -> None:
+    whole = records.timing(MATMUL, device())
+    left_out = replaced(FAILED, outcome="inapplicable", cause="pruned", reason="it was slow in a short round")
+    rows = [replaced(whole.sweeps[0].rows[0], verdict=left_out), *whole.sweeps[0].rows[1:]]
+    part = replaced(whole, sweeps=[replaced(whole.sweeps[0], rows=rows)])
+    (row,) = compared("timing", *((part, whole) if lacking == "there" else (whole, part)))
+    assert row.likeness == "within the bound"
+    assert "but for 1 that only one of the two left out of a search space" in row.what
+
+
 def test_times_are_within_the_bound_while_every_entrant_ends_as_it_did() -> None:
     there = records.timing(MATMUL, device())
-    rows = [replaced(row, median_ns=float(str(row.median_ns)) * 1.5) for row in there.sweeps[0].rows]
-    here = replaced(there, sweeps=[replaced(there.sweeps[0], rows=rows)])
+    here = slowed(there, 1.5)
     (row,) = compared("timing", there, here)
     assert row.likeness == "within the bound"
-    assert "medians 1.5 to 1.5 times those there" in row.what
+    assert "medians 1.5 to 1.5 times those there, 4 of 4 comparisons with a library concluded alike" in row.what
     slow = replaced(there.sweeps[0].speedups[0], verdict=replaced(FAILED, cause="speed"))
     (row,) = compared("timing", there, replaced(there, sweeps=[replaced(there.sweeps[0], speedups=[slow])]), OLDER)
     assert row.likeness == "different"
@@ -346,7 +382,7 @@ def test_a_stage_that_leaves_no_record_costs_itself_alone(
 def test_what_builds_on_a_record_that_was_not_made_is_not_reproducible(tmp_path: Path, temporary: Path) -> None:
     rows = run(stand_in(tmp_path, "if sys.argv[1] == 'compile': os.abort()", there=device(), here=device()))
     assert rows["compile"].likeness == "different"
-    builds_on: dict[StageName, str] = {"gpu": "compile", "timing": "gpu"}
+    builds_on: dict[StageName, str] = {"gpu": "compile", "timing": "compile"}
     for stage, need in builds_on.items():
         assert rows[stage].likeness == "not reproducible here"
         assert rows[stage].what == f"stage '{need}', which it builds on, left no record here"

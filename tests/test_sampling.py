@@ -1,4 +1,4 @@
-"""Laws of the schedule, and of one round on a simulated device whose every duration is known."""
+"""Laws of the schedule and of the sets, and of one round on a simulated device whose every duration is known."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 
 from assay.conditions import read_conditions
 from assay.record import Conditions, Unavailable
-from assay.sampling import schedule, take_round
+from assay.sampling import (
+    AGAIN,
+    MOST_SETS,
+    Entrant,
+    Lane,
+    Launch,
+    Recording,
+    schedule,
+    set_count,
+    take_round,
+    turns,
+    twin_of,
+)
 
 NAMES = st.lists(st.text(min_size=1), min_size=1, max_size=6, unique=True)
 DURATIONS = st.dictionaries(st.text(min_size=1), st.integers(1, 10**9), min_size=1, max_size=5)
@@ -52,7 +64,7 @@ class Simulated:
         return self.times[end] - self.times[start]
 
     def conditions(self) -> Conditions:
-        assert not self.queue, "the card's state is read when the round is over"
+        assert self.queue, "the card's state is read while it works"
         return read_conditions(Unavailable(reason="simulated"))
 
 
@@ -74,18 +86,100 @@ def test_orders_differ_between_rounds_and_seeds() -> None:
     assert orders != list(schedule(50, list("abcdef"), 2))
 
 
+def lanes(device: Simulated, durations: dict[str, int]) -> dict[str, Lane]:
+    return {name: Lane([partial(device.launch, name, float(ns))]) for name, ns in durations.items()}
+
+
+def recorded(device: Simulated, launches: list[Launch]) -> Recording:
+    """Record launches as a device does: the marks are the same at each replay."""
+    marks = [(device.mark(), device.mark()) for _ in launches]
+    device.queue = []
+
+    def play() -> None:
+        for launch, (start, end) in zip(launches, marks, strict=True):
+            device.flush()
+            device.queue.append((f"mark {start}", 0.0))
+            launch()
+            device.queue.append((f"mark {end}", 0.0))
+
+    return Recording(play, marks)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_sets_together_exceed_the_cache_as_far_as_the_most_go(set_bytes: int, cache: int) -> None:
+    count = set_count(set_bytes, cache)
+    assert 1 <= count <= MOST_SETS
+    if set_bytes >= 2 * cache:
+        assert count == 1
+    else:
+        assert count == MOST_SETS or (count - 1) * set_bytes < 4 * cache <= count * set_bytes
+
+
+def test_sets_of_what_was_measured() -> None:
+    mebibyte = 2**20
+    assert set_count(16 * mebibyte, 50 * mebibyte) == 8
+    assert set_count(48 * mebibyte, 50 * mebibyte) == 5
+    assert set_count(99 * mebibyte, 50 * mebibyte) == 3
+    assert set_count(100 * mebibyte, 50 * mebibyte) == 1
+    assert set_count(16 * mebibyte, None) == 1
+
+
+@given(st.integers(1, 8), st.integers(1, 12))
+def test_every_set_has_its_turn_and_none_much_more_than_another(sets: int, repeats: int) -> None:
+    launches: list[Launch] = [partial(str, place) for place in range(sets)]
+    taken = turns(launches, repeats)
+    assert len(taken) == max(sets, repeats)
+    counts = [sum(one is launch for one in taken) for launch in launches]
+    assert min(counts) >= 1
+    assert max(counts) - min(counts) <= 1
+    assert taken[:sets] == launches
+
+
+def test_a_twin_has_another_name_and_is_never_searched() -> None:
+    first = Entrant(name="ieee/a", kind="variant", precision="ieee", configuration="a", searched=True)
+    twin = twin_of(first)
+    assert (twin.name, twin.kind, twin.searched) == (f"ieee/a{AGAIN}", "twin", False)
+    assert (twin.precision, twin.configuration) == ("ieee", "a")
+
+
 @given(DURATIONS, st.integers(1, 5), st.integers(0, 10**9))
 def test_sample_is_the_launch_without_the_flush(durations: dict[str, int], repeats: int, flush_ns: int) -> None:
     device = Simulated(flush_ns=float(flush_ns))
-    launches = {name: partial(device.launch, name, float(ns)) for name, ns in durations.items()}
-    assert take_round(device, launches, list(durations), repeats).samples_ns == durations
+    found = take_round(device, lanes(device, durations), list(durations), repeats)
+    assert found.samples_ns == durations
+    assert found.replays_ns == {}
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_a_replay_is_sampled_beside_the_launch(events: int, replay: int) -> None:
+    device = Simulated()
+    lane = Lane(
+        [partial(device.launch, "launched", float(events))],
+        recorded(device, [partial(device.launch, "replayed", float(replay))] * 3),
+    )
+    found = take_round(device, {"x": lane, **lanes(device, {"y": 5})}, ["y", "x"], 2)
+    assert found.samples_ns == {"y": 5, "x": events}
+    assert found.replays_ns == {"x": replay}
+    assert [name for name in device.history if name != "flush"] == ["y"] * 2 + ["launched"] * 2 + ["replayed"] * 3
+
+
+def test_samples_are_whole_nanoseconds() -> None:
+    device = Simulated()
+    lane = Lane([partial(device.launch, "x", 1234.56)])
+    assert take_round(device, {"x": lane}, ["x"], 1).samples_ns == {"x": 1235.0}
 
 
 def test_every_launch_follows_a_flush_in_the_scheduled_order() -> None:
     device = Simulated()
-    launches = {name: partial(device.launch, name, 1.0) for name in "ab"}
-    take_round(device, launches, ["b", "a"], repeats=2)
+    take_round(device, lanes(device, {"a": 1, "b": 1}), ["b", "a"], repeats=2)
     assert device.history == ["flush", "b"] * 2 + ["flush", "a"] * 2
+
+
+def test_sets_are_launched_in_turn() -> None:
+    device = Simulated()
+    lane = Lane([partial(device.launch, f"set {place}", 1.0) for place in range(3)])
+    take_round(device, {"x": lane}, ["x"], repeats=4)
+    assert device.history[1::2] == ["set 0", "set 1", "set 2", "set 0"]
 
 
 @given(st.integers(10**3, 10**6), st.lists(st.integers(0, 10**9), min_size=1, max_size=1))
@@ -95,10 +189,10 @@ def test_one_disturbed_launch_of_three_does_not_move_the_sample(duration: int, d
     def launch() -> None:
         device.launch("kernel", duration + (pending.pop() if pending else 0))
 
-    assert take_round(device, {"kernel": launch}, ["kernel"], 3).samples_ns == {"kernel": duration}
+    assert take_round(device, {"kernel": Lane([launch])}, ["kernel"], 3).samples_ns == {"kernel": duration}
 
 
 def test_a_launch_that_failed_in_the_queue_is_raised() -> None:
     device = Simulated()
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        take_round(device, {"x": partial(device.launch, "faulty", 1.0)}, ["x"], 1)
+        take_round(device, {"x": Lane([partial(device.launch, "faulty", 1.0)])}, ["x"], 1)

@@ -19,6 +19,7 @@ from assay.opening import Opened
 from assay.record import Check, Device, Execution, NonFinite, Verdict, Worst
 from assay.sound_checks import interpreter_faults
 from assay.soundness import faults
+from assay.speeds import nothing_timed
 
 INTERPRETER, GPU = "results/matmul/interpreter.json", "results/matmul/gpu.json"
 COMPARISON = "result/checks/0/comparisons/0"
@@ -368,8 +369,7 @@ def test_a_kernel_that_does_not_load_on_the_device_is_sound() -> None:
 
     def spoil(forged: Forge) -> None:
         forged.put(f"{GPU}/result", lambda found: replaced(found, availability=broken, **nothing))
-        timed: dict[str, Any] = {"availability": untimed, "device": None, "sweeps": []}
-        forged.put("results/matmul/timing.json/result", lambda found: replaced(found, **timed))
+        forged.put("results/matmul/timing.json/result", nothing_timed(untimed))
 
     assert found_in(spoil) == []
 

@@ -15,6 +15,7 @@ from records import MATMUL
 from assay.admission import HINT
 from assay.record import Device, Unavailable, Verdict
 from assay.soundness import faults
+from assay.speeds import nothing_timed
 
 ENVIRONMENT, GATE = "results/environment.json", "results/gate.json"
 PASSED = Verdict(outcome="passed", reason="it is as it should be")
@@ -226,6 +227,16 @@ def test_a_gate_that_the_machine_does_not_call_for_is_refused(case: str) -> None
     assert any(re.match(f"{re.escape(GATE)}: {told}", fault) for fault in found), found
 
 
+def behind(refused: Verdict) -> Spoil:
+    """Return what makes the records of the device tiers say that this verdict kept them from running."""
+
+    def spoil(forged: Forge) -> None:
+        forged.put("results/matmul/gpu.json/result/availability", refused)
+        forged.put("results/matmul/timing.json/result", nothing_timed(refused))
+
+    return spoil
+
+
 def disagreeing(forged: Forge) -> None:
     """A gate that answered 1 where the captured device calls for 0, and whose record says so."""
     message = says("a device is here, but torch sees none")
@@ -235,9 +246,8 @@ def disagreeing(forged: Forge) -> None:
     refused = Verdict(outcome="untested", cause="no-device", reason=message)
     answering(1, message, verdict, refused)(forged)
     nothing = forge(None, [MATMUL])
-    for name in ("gpu", "timing"):
-        forged.results[f"results/matmul/{name}.json"] = nothing.results[f"results/matmul/{name}.json"]
-        forged.put(f"results/matmul/{name}.json/result/availability", refused)
+    forged.results["results/matmul/gpu.json"] = nothing.results["results/matmul/gpu.json"]
+    behind(refused)(forged)
 
 
 def crashed(forged: Forge) -> None:
@@ -247,8 +257,7 @@ def crashed(forged: Forge) -> None:
     verdict = Verdict(outcome="failed", cause="crash", reason=reason)
     refused = Verdict(outcome="untested", cause="crash", reason=reason)
     answering(1, message, verdict, refused)(forged)
-    for name in ("gpu", "timing"):
-        forged.put(f"results/matmul/{name}.json/result/availability", refused)
+    behind(refused)(forged)
 
 
 def late(forged: Forge) -> None:
@@ -256,8 +265,7 @@ def late(forged: Forge) -> None:
     verdict = Verdict(outcome="failed", cause="timeout", reason=reason)
     refused = Verdict(outcome="untested", cause="timeout", reason=reason)
     answering(-9, "", verdict, refused)(forged)
-    for name in ("gpu", "timing"):
-        forged.put(f"results/matmul/{name}.json/result/availability", refused)
+    behind(refused)(forged)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from forge import H200, Forge, forge
 from msgspec.structs import replace
 from records import MATMUL
 
-from assay.record import Device, Verdict
+from assay.record import Acceptance, Device, Equivalent, Verdict
 from assay.sound_teeth import LARGEST_SOURCE_BYTES
 from assay.soundness import faults
 
@@ -127,6 +127,78 @@ def test_what_does_not_follow_is_found(place: str, value: Any, said: str) -> Non
     found = spoilt(place, value)
     assert found
     assert all(fault.startswith(TEETH) for fault in found)
+    assert any(re.search(said, fault) for fault in found), found
+
+
+WORD = Equivalent(operators=["change-other"], source='x = load(x_ptr, other="<b>")', why="nothing is masked")
+"""About the survivor."""
+
+
+def accepting(word: Equivalent = WORD, at: int = SURVIVED, outcome: str = "accepted") -> Forge:
+    """Return a bundle whose kernel declares this word, and whose record takes it for the fault at that place."""
+    forged = bundle()
+    for stage in ("interpreter", "compile"):
+        forged.put(f"results/matmul/{stage}.json/result/declaration/equivalents", [word])
+    forged.put(f"{TEETH}/result/acceptances", [Acceptance(equivalent=word, mutants=[at])])
+    return forged.put(f"{TEETH}/result/mutants/{at}/outcome", outcome)
+
+
+def test_a_survivor_that_the_author_accepts_is_sound_and_no_survivor_in_the_claim() -> None:
+    forged = accepting()
+    assert faults(forged.opened()) == []
+    claims = forged.opened().records["results/claims.json"].result
+    (claim,) = [claim for claim in claims.claims if claim.tier == "teeth"]
+    assert (claim.outcome, claim.figures["accepted"], claim.figures["caught"]) == ("passed", 1.0, 1.0)
+    assert "1 accepted as equivalent on the author's word" in claim.reason
+    assert "1 more are accepted as equivalent on the author's word" in claims.status.sentence
+
+
+def test_a_word_on_what_is_caught_leaves_it_caught_and_makes_the_claim_doubtful() -> None:
+    word = replace(WORD, operators=["drop-other", "change-other"])
+    forged = accepting(word)
+    both = [Acceptance(equivalent=word, mutants=[CAUGHT, SURVIVED])]
+    forged.put(f"{TEETH}/result/acceptances", both)
+    assert faults(forged.opened()) == []
+    (claim,) = [c for c in forged.opened().records["results/claims.json"].result.claims if c.tier == "teeth"]
+    assert (claim.outcome, claim.cause) == ("cantTell", "declaration")
+    assert "accepts drop-other" in claim.reason
+
+
+UNSOUND: dict[str, tuple[Forge, str]] = {
+    "accepted without a word": (
+        bundle().put(f"{TEETH}/result/mutants/{SURVIVED}/outcome", "accepted"),
+        r"/mutants/1/outcome: expected \"survived\", found \"accepted\"",
+    ),
+    "a word that is not declared": (
+        bundle().put(f"{TEETH}/result/acceptances", [Acceptance(equivalent=WORD, mutants=[SURVIVED])]),
+        r"/acceptances: expected 0 items, found 1",
+    ),
+    "a word on another fault": (
+        accepting(replace(WORD, source="store(x_ptr, x)")),
+        r"/mutants/1/outcome: expected \"survived\", found \"accepted\"",
+    ),
+    "a word that says why otherwise than declared": (
+        accepting().put(f"{TEETH}/result/acceptances/0/equivalent/why", "it is well known"),
+        r"/acceptances/0/equivalent/why: expected",
+    ),
+    "a word declared and not taken": (
+        accepting(outcome="survived"),
+        r"/mutants/1/outcome: expected \"accepted\", found \"survived\"",
+    ),
+    "what is caught said to be accepted": (
+        accepting(replace(WORD, operators=["drop-other"]), CAUGHT),
+        r"/mutants/0/outcome: expected \"caught\", found \"accepted\"",
+    ),
+    "what the reference's way catches said to be accepted": (
+        accepting().put(f"{TEETH}/result/mutants/{SURVIVED}/baseline", WRONG),
+        r"/mutants/1/outcome: expected \"survived\", found \"accepted\"",
+    ),
+}
+
+
+@pytest.mark.parametrize(("forged", "said"), UNSOUND.values(), ids=UNSOUND)
+def test_a_word_is_not_taken_for_more_than_was_declared(forged: Forge, said: str) -> None:
+    found = faults(forged.opened())
     assert any(re.search(said, fault) for fault in found), found
 
 

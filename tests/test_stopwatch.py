@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from host_device import HostDevice, write_toy
+from host_device import CachedDevice, HostDevice, UnrecordedDevice, write_toy
 from project import PYTHON_PATH
 
 import assay
 from assay.artifact import convert
 from assay.child import Child, Fault, compiling_environment
-from assay.record import Unavailable, Verdict
-from assay.sampling import Checked, Prepared, Round, Subject
+from assay.record import Accuracy, Inputs, Unavailable
+from assay.sampling import Checked, Limits, Prepared, Round, Subject, set_count
 from assay.stopwatch import Worker
 
 PROJECT = Path(assay.__file__).parents[1]
@@ -23,7 +23,7 @@ SIZE = {"size": "n64", "seed": 7}
 
 
 def prepare(worker: Worker, name: str, warmup: int = 1, **more: Any) -> Prepared:
-    request = {"do": "prepare", **SIZE, "entrant": name, "warmup": warmup, **more}
+    request = {"do": "prepare", **SIZE, "entrant": name, "warmup": warmup, "repeats": 3, **more}
     return convert(worker.answer(request), Prepared, "answer")
 
 
@@ -31,12 +31,20 @@ def take(worker: Worker, *order: str, **more: Any) -> Round:
     return convert(worker.answer({"do": "round", **SIZE, "order": order, "repeats": 3, **more}), Round, "answer")
 
 
-def check(worker: Worker, *variants: str) -> dict[str, Verdict]:
-    return convert(worker.answer({"do": "check", **SIZE, "variants": variants}), Checked, "answer").verdicts
+def check(worker: Worker, name: str) -> Checked:
+    return convert(worker.answer({"do": "check", **SIZE, "entrant": name}), Checked, "answer")
 
 
-def toy(folder: Path, *how: tuple[str, str], sizes: tuple[int, ...] = (64,)) -> Worker:
-    return Worker(write_toy(folder, *how, sizes=sizes), HostDevice)
+def verdict(worker: Worker, name: str) -> tuple[str, str | None]:
+    found = check(worker, name).verdict
+    assert found is not None
+    return found.outcome, found.cause
+
+
+def toy(
+    folder: Path, *how: tuple[str, str], sizes: tuple[int, ...] = (64,), device: type[HostDevice] = HostDevice
+) -> Worker:
+    return Worker(write_toy(folder, *how, sizes=sizes), device)
 
 
 def test_describe_names_entrants_and_work(tmp_path: Path) -> None:
@@ -54,44 +62,58 @@ def test_describe_names_entrants_and_work(tmp_path: Path) -> None:
     assert subject.declaration.contrasts == [("ieee", "tf32")]
 
 
-def test_a_round_samples_those_who_are_asked_for(tmp_path: Path) -> None:
+def test_a_round_samples_those_who_are_asked_for_in_both_modes(tmp_path: Path) -> None:
     worker = toy(tmp_path, ("ieee", "right"), ("tf32", "right"))
     for name in ("ieee/right", "tf32/right", "torch"):
         # Nothing of Triton's is launched on the host.
-        assert prepare(worker, name).cubin_sha256 == []
+        assert prepare(worker, name) == Prepared(cubin_sha256=[])
     found = take(worker, "torch", "ieee/right")
-    assert found.samples_ns.keys() == {"torch", "ieee/right"}
+    assert found.samples_ns.keys() == found.replays_ns.keys() == {"torch", "ieee/right"}
     assert found.conditions.sm_clock_mhz == Unavailable(reason="the host is no card")
 
 
-def test_what_timed_launches_wrote_is_checked(tmp_path: Path) -> None:
-    worker = toy(tmp_path, ("ieee", "right"), ("ieee", "wrong late"))
-    names = ("ieee/right", "ieee/wrong-late")
-    for name in names:
-        prepare(worker, name)
-    take(worker, *names)
-    found = check(worker, *names)
-    assert found["ieee/right"].outcome == "passed"
-    assert (found["ieee/wrong-late"].outcome, found["ieee/wrong-late"].cause) == ("failed", "wrong-value")
-    late = "after timing, 64 of 64 elements of 'y' are past the reduction bound"
-    assert found["ieee/wrong-late"].reason.startswith(late)
+def test_what_cannot_be_recorded_is_timed_by_events_alone(tmp_path: Path) -> None:
+    worker = toy(tmp_path, ("ieee", "right"), device=UnrecordedDevice)
+    assert prepare(worker, "ieee/right").no_replay == Unavailable(reason="the host has no graphs")
+    found = take(worker, "ieee/right")
+    assert (set(found.samples_ns), found.replays_ns) == ({"ieee/right"}, {})
+    assert verdict(worker, "ieee/right") == ("passed", None)
 
 
-def test_what_the_warm_up_wrote_is_forgotten(tmp_path: Path) -> None:
-    worker = toy(tmp_path, ("ieee", "stops writing"))
-    prepare(worker, "ieee/stops-writing", warmup=3)
-    take(worker, "ieee/stops-writing")
-    found = check(worker, "ieee/stops-writing")["ieee/stops-writing"]
-    assert (found.outcome, found.cause) == ("failed", "not-finite")
+def test_a_twin_launches_what_the_other_does_in_a_recording_of_its_own(tmp_path: Path) -> None:
+    worker = toy(tmp_path, ("ieee", "right"))
+    twin = "ieee/right (again)"
+    # A child that was started a moment ago prepares both.
+    prepare(worker, twin, again="ieee/right")
+    contest = worker._contest
+    assert contest is not None
+    first, second = contest.lanes["ieee/right"], contest.lanes[twin]
+    assert first.launches is second.launches
+    assert first.recording is not second.recording
+    assert take(worker, twin, "ieee/right").replays_ns.keys() == {twin, "ieee/right"}
 
 
-def test_an_entrant_is_prepared_once(tmp_path: Path) -> None:
-    worker = toy(tmp_path, ("ieee", "stops writing"))
-    for _ in range(5):
-        prepare(worker, "ieee/stops-writing")
-    take(worker, "ieee/stops-writing")
-    # Two launches of one preparation and one of the round are right; preparing again would have used them up.
-    assert check(worker, "ieee/stops-writing")["ieee/stops-writing"].outcome == "passed"
+def test_limits_come_from_the_device(tmp_path: Path) -> None:
+    worker = toy(tmp_path, ("ieee", "right"))
+    found = convert(worker.answer({"do": "ceilings"}), Limits, "answer")
+    assert found.launch_ns == [3.0, 2.0, 4.0]
+    assert [burst.name for burst in found.bursts] == ["copy", "tf32"]
+
+
+def test_inputs_are_described(tmp_path: Path) -> None:
+    worker = toy(tmp_path, ("ieee", "right"), device=CachedDevice)
+    found = convert(worker.answer({"do": "inputs", **SIZE}), Inputs, "answer")
+    assert (found.seed, found.sets, found.set_bytes, found.cache_bytes) == (7, 4, 512, 512)
+    (x,) = found.tensors
+    assert (x.name, x.shape, x.dtype, x.zeros, x.elements) == ("x", [64], "float32", 0, 64)
+    values = torch.randn(64, generator=torch.Generator().manual_seed(7)).double()
+    assert x.mean == pytest.approx(float(values.mean()))
+    assert x.deviation == pytest.approx(float(values.std(correction=0)))
+
+
+def test_an_unknown_cache_has_a_reason(tmp_path: Path) -> None:
+    found = convert(toy(tmp_path, ("ieee", "right")).answer({"do": "inputs", **SIZE}), Inputs, "answer")
+    assert (found.sets, found.cache_bytes) == (1, Unavailable(reason="torch does not know the size of the L2 cache"))
 
 
 def test_another_size_starts_over(tmp_path: Path) -> None:
@@ -101,12 +123,6 @@ def test_another_size_starts_over(tmp_path: Path) -> None:
     assert take(worker, "ieee/right", size="n128").samples_ns.keys() == {"ieee/right"}
     with pytest.raises(KeyError):
         take(worker, "ieee/right")
-
-
-def test_a_peer_leaves_nothing_to_check(tmp_path: Path) -> None:
-    worker = toy(tmp_path, ("ieee", "right"))
-    prepare(worker, "torch")
-    assert check(worker, "torch") == {}
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +136,15 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 
 
 def test_a_process_that_aborts_is_a_fault_and_the_next_one_prepares(child: Child) -> None:
-    request = {"do": "prepare", **SIZE, "warmup": 1}
+    request = {"do": "prepare", **SIZE, "warmup": 1, "repeats": 1}
     crashed = child.ask({**request, "entrant": "ieee/aborts"}, 120)
     assert isinstance(crashed, Fault)
     assert (crashed.cause, "SIGABRT" in crashed.reason) == ("crash", True)
-    assert child.ask({**request, "entrant": "ieee/right"}, 120) == {"cubin_sha256": []}
+    assert child.ask({**request, "entrant": "ieee/right"}, 120) == {
+        "cubin_sha256": [],
+        "no_replay": None,
+        "refused": None,
+    }
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a device is here")
@@ -148,12 +168,24 @@ def test_the_real_device_times_a_kernel(tmp_path: Path) -> None:
         about = {"size": subject.problems[0].size, "seed": 7}
         names = [entrant.name for entrant in subject.entrants]
         variants = [entrant.name for entrant in subject.entrants if entrant.kind == "variant"]
+        inputs = convert(real.ask({"do": "inputs", **about}, 60), Inputs, "answer")
+        # Its 16 MiB fit in any cache of a card that has tensor cores, but for the smallest.
+        assert isinstance(inputs.cache_bytes, int)
+        assert inputs.sets == set_count(inputs.set_bytes, inputs.cache_bytes)
         for name in names:
-            prepared = real.ask({"do": "prepare", **about, "entrant": name, "warmup": 3}, 300)
-            found = convert(prepared, Prepared, "answer")
+            request = {"do": "prepare", **about, "entrant": name, "warmup": 3, "repeats": 3}
+            found = convert(real.ask(request, 300), Prepared, "answer")
             assert bool(found.cubin_sha256) == (name in variants)
-        answer = real.ask({"do": "round", **about, "order": names, "repeats": 3}, 60)
+            assert found.no_replay is None
+        twin = {"entrant": "twin", "again": variants[0], "warmup": 3, "repeats": 3}
+        convert(real.ask({"do": "prepare", **about, **twin}, 300), Prepared, "answer")
+        answer = real.ask({"do": "round", **about, "order": [*names, "twin"], "repeats": 3}, 60)
         taken = convert(answer, Round, "answer")
-        assert all(taken.samples_ns[name] > 0 for name in names)
-        checked = convert(real.ask({"do": "check", **about, "variants": variants}, 60), Checked, "answer")
-    assert {name: verdict.outcome for name, verdict in checked.verdicts.items()} == dict.fromkeys(variants, "passed")
+        assert all(taken.samples_ns[name] > 0 < taken.replays_ns[name] for name in [*names, "twin"])
+        for name in names:
+            checked = convert(real.ask({"do": "check", **about, "entrant": name}, 60), Checked, "answer")
+            assert (checked.verdict is not None) == (name in variants)
+            assert checked.verdict is None or checked.verdict.outcome == "passed"
+            assert isinstance(checked.accuracy, Accuracy)
+            assert isinstance(checked.accuracy.normwise, float)
+            assert 0 < checked.accuracy.normwise < 1e-5

@@ -18,7 +18,13 @@ def test_capabilities_are_compared_as_numbers(found: str, needed: str | None, re
 
 @pytest.mark.parametrize(
     ("found", "newest", "refused"),
-    [("9.0", None, False), ("9.0", "9.0", False), ("10.0", "9.0", True), ("8.0", "10.0", False), ("12.0", "10.0", True)],
+    [
+        ("9.0", None, False),
+        ("9.0", "9.0", False),
+        ("10.0", "9.0", True),
+        ("8.0", "10.0", False),
+        ("12.0", "10.0", True),
+    ],
 )
 def test_code_of_one_architecture_is_refused_by_a_newer_one(found: str, newest: str | None, refused: bool) -> None:
     reason = unsuited("a card", parse_capability(found), None, newest)

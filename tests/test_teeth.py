@@ -18,6 +18,8 @@ from assay import interpreter as interpreter_stage
 from assay import teeth as teeth_stage
 from assay.admission import chosen_device, without_device
 from assay.artifact import open_session, read
+from assay.catching import wrong_words
+from assay.errors import UsageError
 from assay.mutation import mutants
 from assay.record import Artifact, Mutant, Teeth
 
@@ -30,7 +32,7 @@ import torch
 import triton
 import triton.language as tl
 
-from assay.kernel import Case, Kernel, Output, ReductionBound, Variant, Work
+from assay.kernel import Case, Equivalent, Kernel, Output, ReductionBound, Variant, Work
 
 
 @triton.jit
@@ -45,7 +47,7 @@ def sums_kernel(x_ptr, y_ptr, n, FAR: tl.constexpr):
         unused = x * 3.0
         total += tl.sum(x, axis=0)
         start += 64
-    tl.store(y_ptr, total)
+    tl.store(y_ptr, total, mask=n > 0)
 
 
 def launch(inputs, outputs, variant):
@@ -64,6 +66,13 @@ KERNEL = Kernel(
     launch=launch,
     variants=[Variant("f32", "only")],
     cases=[Case("aligned", {"n": 128}), Case("ragged", {"n": 100})],
+    equivalents=[
+        Equivalent(operators=["and-to-or"], source="inside = start + i < n", why="there is none"),
+        Equivalent(operators=["drop-carry"], source="total += tl.sum(x, axis=0)", why="the author is wrong"),
+        Equivalent(
+            operators=["shift-comparison"], source="while start < n:", why="one more step, of lanes that are all masked"
+        ),
+    ],
     bound=ReductionBound(terms=lambda size: size["n"], table={"f32": 1e-5}, eps={"f32": 2.0**-23}),
     work=lambda size: Work(flops=size["n"], bytes=4 * size["n"]),
 )
@@ -135,14 +144,31 @@ def test_the_interpreter_catches_a_fault_and_says_how(
     assert mutant.exposures[0].place in ("aligned f32/only", "ragged f32/only")
 
 
-def test_what_changes_the_code_and_no_result_survives(artifact: Artifact[Any]) -> None:
+def test_what_changes_the_code_and_no_result_is_accepted_on_the_authors_word(artifact: Artifact[Any]) -> None:
     mutant = fate_of(artifact.result, "shift-comparison", "while start < n")
-    assert (mutant.outcome, mutant.differs) == ("survived", "f32/only sm_80 aligned")
+    assert (mutant.outcome, mutant.differs) == ("accepted", "f32/only sm_80 aligned")
     assert [(e.tier, e.place, e.verdict.outcome, e.passed) for e in mutant.exposures] == [
         ("interpreter", "*", "passed", 2),
         ("compile", "*", "passed", 1),
     ]
     assert mutant.baseline.outcome == "passed"
+
+
+def test_a_change_that_no_word_is_about_survives(artifact: Artifact[Any]) -> None:
+    mutant = fate_of(artifact.result, "drop-mask", "tl.store")
+    assert (mutant.outcome, mutant.differs) == ("survived", "f32/only sm_80 aligned")
+
+
+def test_a_word_that_is_wrong_changes_nothing_and_is_named(artifact: Artifact[Any]) -> None:
+    found: Teeth = artifact.result
+    nothing, wrong, right = found.acceptances
+    assert nothing.mutants == []
+    assert [found.mutants[at].outcome for at in wrong.mutants] == ["caught"]
+    assert [found.mutants[at].outcome for at in right.mutants] == ["accepted"]
+    assert wrong_words(found) == [
+        "the kernel file accepts and-to-or in 'inside = start + i < n', where no such fault is planted",
+        "the kernel file accepts drop-carry in 'total += tl.sum(x, axis=0)' as no fault, and it is caught",
+    ]
 
 
 def test_what_compiles_to_the_same_code_everywhere_is_equivalent(artifact: Artifact[Any]) -> None:
@@ -199,6 +225,15 @@ def test_no_fault_is_planted_in_a_file_that_does_not_load(folder: Path) -> None:
 )
 def test_a_kernel_may_be_named_alone(given: list[str], meant: list[str]) -> None:
     assert teeth_stage.named(given) == meant
+
+
+def test_without_earlier_records_it_says_which_command_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "sums", SUMS)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"environment\.json: .*; snakemake --cores 1 results/sums/teeth\.json makes"):
+        teeth_stage.main(["sums", "--settings", settings()])
 
 
 # On a device

@@ -12,7 +12,20 @@ from records import MATMUL, replaced
 from worlds import World, card, worlds
 
 from assay.artifact import canonical, sha256_bytes
-from assay.record import Cause, Claim, Compile, NonFinite, Outcome, StageName, Teeth, Tier, Verdict, as_float
+from assay.record import (
+    Cause,
+    Claim,
+    Compile,
+    Estimate,
+    NonFinite,
+    Outcome,
+    StageName,
+    Teeth,
+    Tier,
+    Unavailable,
+    Verdict,
+    as_float,
+)
 from assay.rounding import PROBES, canary
 from assay.targets import capability_of, parse_capability
 from assay.tiers import ALL, Held, Machine, Subject, derive
@@ -219,11 +232,19 @@ def timed_as(**changes: Any) -> Any:
     return replaced(timing, sweeps=[replaced(timing.sweeps[0], **changes)])
 
 
-def slower() -> Any:
+def slower(cause: Cause = "speed", outcome: Outcome = "failed") -> Any:
     """Return a sweep in which tf32 did not win; its best is 128x64x64 or 64x64x32, whichever was faster."""
     sweep = records.timing(MATMUL, records.device()).sweeps[0]
     best = [replaced(b, entrant=f"{b.precision}/64x64x32") for b in sweep.best]
-    return timed_as(best=best, speedups=[replaced(g, verdict=verdict("speed")) for g in sweep.speedups])
+    return timed_as(best=best, speedups=[replaced(g, verdict=verdict(cause, outcome)) for g in sweep.speedups])
+
+
+def row_as(outcome: Outcome, cause: Cause) -> Any:
+    """Return a sweep in which tf32/64x64x32 has no time, for this cause."""
+    nothing = Unavailable(reason=f"it was {cause}")
+    changes = {"verdict": verdict(cause, outcome), "events": nothing, "replay": nothing, "time_ns": nothing}
+    rows = records.timing(MATMUL, records.device()).sweeps[0].rows
+    return timed_as(rows=[replaced(r, **changes) if r.entrant == "tf32/64x64x32" else r for r in rows])
 
 
 def swapped() -> Any:
@@ -297,6 +318,51 @@ PATHS: list[tuple[str, Callable[[], Here], Tier, str | None, Outcome, Cause | No
     ),
     ("precision not used", lambda: Here(gpu=swapped()), "accurate", "sm_90", "failed", "precision", "it was precision"),
     ("not faster", lambda: Here(timing=slower()), "timed", "sm_90", "failed", "speed", "it was speed"),
+    (
+        "faster or not, it cannot be told",
+        lambda: Here(timing=slower("noise", "cantTell")),
+        "timed",
+        "sm_90",
+        "cantTell",
+        "noise",
+        "it was noise",
+    ),
+    (
+        "nothing to be faster than",
+        lambda: Here(timing=slower("not-measured", "cantTell")),
+        "timed",
+        "sm_90",
+        "passed",
+        None,
+        "median: 2048x2048x2048 in ",
+    ),
+    (
+        "too few good rounds",
+        lambda: Here(timing=row_as("cantTell", "throttled")),
+        "timed",
+        "sm_90",
+        "cantTell",
+        "throttled",
+        "it was throttled",
+    ),
+    (
+        "faster than can be",
+        lambda: Here(timing=row_as("failed", "over-ceiling")),
+        "timed",
+        "sm_90",
+        "failed",
+        "over-ceiling",
+        "it was over-ceiling",
+    ),
+    (
+        "left out of the search",
+        lambda: Here(timing=row_as("inapplicable", "pruned")),
+        "timed",
+        "sm_90",
+        "inapplicable",
+        "pruned",
+        "it was pruned",
+    ),
     (
         "wrong value",
         lambda: Here(gpu=gpu_with(checks=checked("wrong-value", case=1))),
@@ -431,15 +497,84 @@ def test_each_way_to_come_out(
     assert reason in claim.reason
 
 
+def times_as(**changes: Any) -> Claim:
+    """Return the claim about the time of tf32/64x64x32 whose comparison with its library has other values."""
+    sweep = records.timing(MATMUL, records.device()).sweeps[0]
+    time = Estimate(low=49900.0, median=50500.0, high=50600.0)
+    rows = [replaced(r, time_ns=time) if r.entrant == "tf32/64x64x32" else r for r in sweep.rows]
+    known = next(one for one in sweep.versus if one.entrant == "tf32/64x64x32")
+    return Here(timing=timed_as(rows=rows, versus=[replaced(known, **changes)])).claim("timed", "sm_90")
+
+
+def test_a_time_is_claimed_with_interval_mode_and_what_follows_against_the_library() -> None:
+    ratio = Estimate(low=0.9681, median=0.97, high=0.9702)
+    claim = times_as(ratio=ratio, conclusion="faster", mode="events")
+    assert claim.reason == (
+        "median: 2048x2048x2048 in 0.05050 (0.04990 to 0.05060) ms by events, "
+        "0.9700 (0.9681 to 0.9702) times cuBLAS tf32: faster"
+    )
+    assert claim.figures == {
+        "median_ns at 2048x2048x2048": 50500.0,
+        "mode at 2048x2048x2048": "events",
+        "ratio at 2048x2048x2048": 0.97,
+        "conclusion at 2048x2048x2048": "faster",
+    }
+
+
+def test_without_a_ratio_the_conclusion_is_claimed_alone() -> None:
+    claim = times_as(ratio=Unavailable(reason="the library failed"), conclusion="inconclusive")
+    assert claim.reason.endswith(" ms by events, inconclusive against cuBLAS tf32")
+    assert "ratio at 2048x2048x2048" not in claim.figures
+
+
+def test_a_launch_bound_time_is_claimed_by_replay() -> None:
+    sweep = records.timing(MATMUL, records.device()).sweeps[0]
+    rows = [replaced(row, launch_bound=True) for row in sweep.rows]
+    claim = Here(timing=timed_as(rows=rows, versus=[])).claim("timed", "sm_90")
+    assert claim.reason.endswith(" ms by replay, launch-bound by events")
+    assert claim.figures["mode at 2048x2048x2048"] == "replay"
+
+
+def test_at_one_size_timed_and_left_out_at_another_is_timed() -> None:
+    whole, part = records.timing(MATMUL, records.device()), row_as("inapplicable", "pruned")
+    other = replaced(part.sweeps[0], size="other")
+    claim = Here(timing=replaced(whole, sweeps=[other, *whole.sweeps])).claim("timed", "sm_90")
+    assert claim.outcome == "passed"
+    assert "other" not in claim.reason
+
+
 def teeth_with(*outcomes: str, **changes: Any) -> Teeth:
     """Return a record of planted faults that met these fates."""
     of = {mutant.outcome: mutant for mutant in records.teeth().mutants}
+    changes = {"acceptances": [], **changes}
     found: Teeth = replaced(records.teeth(), mutants=[of[outcome] for outcome in outcomes], **changes)  # type: ignore[index]
     return found
 
 
+FATES = ("caught", "survived", "equivalent", "accepted", "invalid")
 BITTEN: list[tuple[str, Teeth, Outcome, Cause | None, str]] = [
     ("all caught", teeth_with("caught", "equivalent", "invalid"), "passed", None, "1 of 1 planted faults caught"),
+    (
+        "one accepted",
+        teeth_with("caught", "accepted", acceptances=[records.acceptance("change-initial", 1)]),
+        "passed",
+        None,
+        ", 1 accepted as equivalent on the author's word;",
+    ),
+    (
+        "one word that is wrong",
+        teeth_with("caught", acceptances=[records.acceptance("wrong-axis", 0)]),
+        "cantTell",
+        "declaration",
+        "the kernel file accepts wrong-axis in 'x = load(x_ptr, wrong-axis=1)', where no such fault is planted",
+    ),
+    (
+        "one survived, and a word on another that is wrong",
+        teeth_with("survived", acceptances=[records.acceptance("drop-mask", 9)]),
+        "cantTell",
+        "survivors",
+        "where no such fault is planted",
+    ),
     (
         "one survived",
         teeth_with("caught", "survived"),
@@ -473,7 +608,7 @@ def test_a_survivor_is_a_doubt_and_no_failure(
     assert (claim.outcome, claim.cause) == (outcome, cause)
     assert reason in claim.reason
     assert claim.sentence == "every planted fault in matmul that is not equivalent is caught"
-    assert sum(claim.figures[fate] for fate in ("caught", "survived", "equivalent", "invalid")) == len(teeth.mutants)  # type: ignore[misc]
+    assert sum(claim.figures[fate] for fate in FATES) == len(teeth.mutants)  # type: ignore[misc]
 
 
 def test_the_first_survivor_is_the_evidence_of_a_doubt() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from host_device import InProcess, write_toy
-from records import ONCE
+from records import ONCE, build, replaced
 
 from assay import timing
 from assay.admission import bar, refusal
@@ -17,14 +17,20 @@ from assay.child import Answer, Fault
 from assay.config import Settings, TimingSettings
 from assay.record import (
     Check,
+    Compile,
     Cpu,
+    Declaration,
+    DeclaredVariant,
     Device,
     Driver,
     Environment,
+    Estimate,
     Gate,
     Gpu,
     Outcome,
+    Precompiled,
     Python,
+    Rate,
     Record,
     Source,
     StageName,
@@ -32,12 +38,15 @@ from assay.record import (
     Unavailable,
     Verdict,
 )
-from assay.sampling import Entrant
+from assay.stage import Job
+from assay.timing import Before
 
 ABSENT = Unavailable(reason="not asked")
 PASSED = Verdict(outcome="passed", reason="as it should be")
 NO_DRIVER = Verdict(outcome="inapplicable", cause="no-driver", reason="no NVIDIA driver here")
-SETTINGS = Settings(timing=TimingSettings(rounds=6, repeats=1, warmup=1, flush_mebibytes=0))
+COMPILED = Compile(loading=PASSED, declaration=None, builds=[], findings=[])
+TIMING = TimingSettings(rounds=7, fewest_rounds=6, minimum_s=0.0, repeats=1, warmup=1, flush_mebibytes=0)
+SETTINGS = Settings(timing=TIMING)
 PROJECT = Path(timing.__file__).parents[1]
 
 
@@ -59,7 +68,7 @@ def device(uuid_hash: str | Unavailable = ABSENT, name: str = "Card") -> Device:
     )
 
 
-def environment(*devices: Device) -> Environment:
+def environment_of(*devices: Device) -> Environment:
     return Environment(
         driver=Driver(version=ABSENT, cuda=ABSENT, nvml=ABSENT),
         devices=list(devices) or ABSENT,
@@ -92,11 +101,11 @@ def check(variant: str, outcome: Outcome = "passed", case: str = "small", reason
     return Check(variant=variant, case=case, seeds=[7], verdict=verdict, comparisons=[], repeat=ONCE)
 
 
-def gpu(*checks: Check, availability: Verdict = PASSED) -> Gpu:
+def gpu(*checks: Check, availability: Verdict = PASSED, declaration: Declaration | None = None) -> Gpu:
     return Gpu(
         availability=availability,
         device=device(name="as stage gpu has it"),
-        declaration=None,
+        declaration=declaration,
         checks=list(checks),
         canaries=[],
         contrasts=[],
@@ -104,9 +113,8 @@ def gpu(*checks: Check, availability: Verdict = PASSED) -> Gpu:
     )
 
 
-def variant(name: str) -> Entrant:
-    precision, _, configuration = name.partition("/")
-    return Entrant(name=name, kind="variant", precision=precision, configuration=configuration)
+def before(*checks: Check, settings: Settings = SETTINGS, environment: Environment | None = None) -> Before:
+    return Before(environment or environment_of(), COMPILED, gpu(*checks), settings)
 
 
 # what is not timed
@@ -153,11 +161,35 @@ def test_a_variant_that_passed_wherever_it_ran_is_timed() -> None:
     assert bar([check("ieee/a", "inapplicable"), check("ieee/a")]) is None
 
 
-def test_each_variant_is_judged_by_its_own_checks_and_a_peer_by_none() -> None:
-    peer = Entrant(name="library", kind="peer", precision="ieee", configuration=None)
-    entrants = [variant("ieee/a"), variant("tf32/a"), peer]
-    found = timing.barred(entrants, [check("ieee/a"), check("tf32/a", "failed")])
+def declared(*names: str, searched: bool = False) -> Declaration:
+    variants = [
+        DeclaredVariant(
+            id=name,
+            precision=name.split("/")[0],
+            configuration=name.split("/")[1],
+            minimum_capability=None,
+            searched=searched,
+        )
+        for name in names
+    ]
+    return Declaration(title="T", variants=variants, cases=["small"], timed=["n64", "n128"], contrasts=[])
+
+
+def test_each_variant_is_judged_by_its_own_checks() -> None:
+    found = before(check("ieee/a"), check("tf32/a", "failed")).barred(declared("ieee/a", "tf32/a"))
     assert list(found) == ["tf32/a"]
+    assert found["tf32/a"].cause == "upstream"
+
+
+def test_what_spills_in_a_search_space_is_not_timed() -> None:
+    space = declared("ieee/a", "ieee/b", searched=True)
+    # Their binaries spill.
+    spilling, other = (build(variant, "sm_80", "small") for variant in space.variants)
+    clean = replaced(other, binaries=[replaced(other.binaries[0], local_store_instructions=0)])
+    compiled = replaced(COMPILED, builds=[spilling, clean])
+    stage = Before(environment_of(), compiled, gpu(check("ieee/a"), check("ieee/b")), SETTINGS)
+    assert stage.barred(declared("ieee/a", "ieee/b")) == {}
+    assert {name: verdict.cause for name, verdict in stage.barred(space).items()} == {"ieee/a": "pruned"}
 
 
 def test_a_torch_without_a_device_is_not_the_kernels_fault() -> None:
@@ -171,14 +203,14 @@ def test_a_torch_without_a_device_is_not_the_kernels_fault() -> None:
 def test_the_device_is_the_one_of_the_childs_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "salted", lambda identity: f"hash of {identity}")
     first, second = device("hash of GPU-1", "first"), device("hash of GPU-2", "second")
-    assert timing.device_of(environment(first, second), gpu(), "2") is second
+    assert timing.device_of(environment_of(first, second), gpu(), "2") is second
 
 
 def test_without_a_uuid_it_is_the_one_of_stage_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "salted", lambda identity: ABSENT)
     stage = gpu()
-    assert timing.device_of(environment(device()), stage, "2") is stage.device
-    assert timing.device_of(environment(), stage, "2") is stage.device
+    assert timing.device_of(environment_of(device()), stage, "2") is stage.device
+    assert timing.device_of(environment_of(), stage, "2") is stage.device
 
 
 # the whole stage
@@ -186,26 +218,49 @@ def test_without_a_uuid_it_is_the_one_of_stage_gpu(monkeypatch: pytest.MonkeyPat
 
 def test_a_kernel_is_timed_and_what_is_wrong_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     child = InProcess(write_toy(tmp_path, ("ieee", "right"), ("tf32", "right"), sizes=(64, 128)))
-    checked = gpu(check("ieee/right"), check("tf32/right", "failed"))
-    found = timing.time_kernel(child, environment(device()), checked, SETTINGS, "toy")
+    found = timing.time_kernel(child, before(check("ieee/right"), check("tf32/right", "failed")), "toy")
     assert found.availability.outcome == "passed"
     assert [(sweep.size, sweep.dimensions) for sweep in found.sweeps] == [("n64", {"n": 64}), ("n128", {"n": 128})]
     for sweep in found.sweeps:
-        assert [row.verdict.outcome for row in sweep.rows] == ["passed", "untested", "passed"]
+        assert [row.verdict.outcome for row in sweep.rows] == ["passed", "untested", "passed", "passed"]
         assert [one.entrant for one in sweep.best] == ["ieee/right"]
     assert "timing toy: fastest: ieee/right" in capsys.readouterr().err
 
 
+def test_limits_of_the_card_stand_beside_the_times(tmp_path: Path) -> None:
+    child = InProcess(write_toy(tmp_path, ("ieee", "right")))
+    found = timing.time_kernel(child, before(check("ieee/right")), "toy")
+    assert (found.launches_ns, found.launch) == ([3.0, 2.0, 4.0], Estimate(low=2.0, median=3.0, high=4.0))
+    copy, tf32 = found.ceilings
+    assert copy.rate == Rate(value=1000.0, unit="GB/s")
+    assert tf32.rate == Unavailable(reason="no way")
+    # They are asked for before anything is prepared, when the card has nothing else to do.
+    assert [request["do"] for request in child.requests[:3]] == ["describe", "ceilings", "inputs"]
+
+
+def test_limits_that_fault_are_unavailable_and_the_kernel_is_timed(tmp_path: Path) -> None:
+    class Faulty(InProcess):
+        def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
+            crashed = Fault("crash", "the process was killed by SIGSEGV")
+            return crashed if request["do"] == "ceilings" else super().ask(request, limit_s)
+
+    found = timing.time_kernel(Faulty(write_toy(tmp_path, ("ieee", "right"))), before(check("ieee/right")), "toy")
+    assert isinstance(found.launch, Unavailable)
+    assert [one.name for one in found.ceilings] == ["copy", "fp32", "tf32", "bf16"]
+    assert {one.rate for one in found.ceilings} == {Unavailable(reason="the process was killed by SIGSEGV")}
+    assert found.sweeps[0].rows[0].verdict.outcome == "passed"
+
+
 def test_a_kernel_without_a_size_to_time_has_nothing_to_show(tmp_path: Path) -> None:
     child = InProcess(write_toy(tmp_path, ("ieee", "right"), sizes=()))
-    found = timing.time_kernel(child, environment(), gpu(check("ieee/right")), SETTINGS, "toy")
+    found = timing.time_kernel(child, before(check("ieee/right")), "toy")
     assert (found.availability.outcome, found.availability.cause) == ("inapplicable", "not-measured")
-    assert found.sweeps == []
+    assert (found.sweeps, [request["do"] for request in child.requests]) == ([], ["describe"])
 
 
 def test_a_variant_that_needs_a_newer_device_is_not_launched(tmp_path: Path) -> None:
     child = InProcess(write_toy(tmp_path, ("ieee", "right")))
-    found = timing.time_kernel(child, environment(), gpu(check("ieee/right", "inapplicable")), SETTINGS, "toy")
+    found = timing.time_kernel(child, before(check("ieee/right", "inapplicable")), "toy")
     row = next(row for row in found.sweeps[0].rows if row.entrant == "ieee/right")
     assert row.verdict.outcome == "inapplicable"
     assert not row.samples_ns
@@ -216,7 +271,7 @@ def test_a_variant_that_needs_a_newer_device_is_not_launched(tmp_path: Path) -> 
 def test_a_kernel_file_that_does_not_import_is_a_result(tmp_path: Path) -> None:
     path = tmp_path / "toy.py"
     path.write_text("import a_module_that_is_not_there\n", "utf-8")
-    found = timing.time_kernel(InProcess(path), environment(), gpu(), SETTINGS, "toy")
+    found = timing.time_kernel(InProcess(path), before(), "toy")
     assert (found.availability.outcome, found.availability.cause) == ("failed", "import-error")
     assert "a_module_that_is_not_there" in found.availability.reason
 
@@ -224,9 +279,70 @@ def test_a_kernel_file_that_does_not_import_is_a_result(tmp_path: Path) -> None:
 def test_work_that_cannot_be_recorded_is_the_declarations_fault(tmp_path: Path) -> None:
     path = write_toy(tmp_path, ("ieee", "right"))
     path.write_text(path.read_text("utf-8").replace('flops=size["n"]', "flops=-1"), "utf-8")
-    found = timing.time_kernel(InProcess(path), environment(), gpu(), SETTINGS, "toy")
+    found = timing.time_kernel(InProcess(path), before(), "toy")
     assert (found.availability.outcome, found.availability.cause) == ("failed", "declaration")
     assert "problems[0].flops" in found.availability.reason
+
+
+# compiling before the device is used
+
+
+def job(folder: Path, settings: Settings = SETTINGS) -> Job:
+    return Job("timing", Path("kernels/toy.py"), settings, {}, folder / "timing.json", [])
+
+
+def test_only_what_is_timed_is_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def fake(kernel: Path, log: Path, cache: str, wanted: Any, target: str, **more: Any) -> Precompiled:
+        asked.update(more, wanted=wanted, target=target, cache=cache)
+        return Precompiled(launches=2, workers=3, duration_ns=4)
+
+    beside: list[str] = []
+    monkeypatch.setattr(timing, "precompile", fake)
+    monkeypatch.setattr(timing, "compile_ceilings", lambda job, target, cache: beside.append(f"{target} {cache}"))
+    checks = [check("ieee/a"), check("tf32/a", "failed")]
+    stage = Before(environment_of(), COMPILED, gpu(*checks, declaration=declared("ieee/a", "tf32/a")), SETTINGS)
+    chosen = Settings(timing=TimingSettings(workers=3, prepare_limit_s=11.0))
+    found = timing.compile_ahead(job(tmp_path, chosen), stage, "cache")
+    assert found == Precompiled(launches=2, workers=3, duration_ns=4)
+    assert asked["wanted"] == {"ieee/a": ["n64", "n128"]}
+    assert beside == ["sm_80 cache"]
+    assert (asked["target"], asked["cache"], asked["workers"], asked["limit_s"]) == ("sm_80", "cache", 3, 11.0)
+
+
+def test_the_ceilings_kernels_are_compiled_ahead_and_not_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    class Recorder:
+        def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
+            seen.extend((command[1:], environment["TRITON_CACHE_DIR"], environment["CUDA_VISIBLE_DEVICES"]))
+
+        def __enter__(self) -> "Recorder":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing to stop."""
+
+        def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
+            seen.extend((request, limit_s))
+            return Fault("crash", "the process was killed by SIGSEGV")
+
+    monkeypatch.setattr(timing, "Child", Recorder)
+    timing.compile_ceilings(job(tmp_path), "sm_90", "cache")
+    asked = {"do": "compile", "target": "sm_90"}, SETTINGS.timing.prepare_limit_s
+    assert seen == [["-m", "assay.ceiling_kernels"], "cache", "", *asked]
+
+
+def test_without_a_size_nothing_is_compiled_ahead(tmp_path: Path) -> None:
+    nothing = replaced(declared("ieee/a"), timed=[])
+    stage = Before(environment_of(), COMPILED, gpu(check("ieee/a"), declaration=nothing), SETTINGS)
+    assert timing.compile_ahead(job(tmp_path), stage, "cache") is None
+
+
+# the record
 
 
 def written(folder: Path, results: dict[StageName, Record]) -> list[str]:
@@ -239,7 +355,12 @@ def written(folder: Path, results: dict[StageName, Record]) -> list[str]:
 
 
 def test_a_shut_gate_gives_a_record_at_once_and_without_torch(tmp_path: Path) -> None:
-    records: dict[StageName, Record] = {"environment": environment(), "gate": gate(NO_DRIVER), "gpu": gpu()}
+    records: dict[StageName, Record] = {
+        "environment": environment_of(),
+        "gate": gate(NO_DRIVER),
+        "compile": COMPILED,
+        "gpu": gpu(),
+    }
     kernel, out = write_toy(tmp_path, ("ieee", "right")), tmp_path / "out" / "timing.json"
     options = ["--kernel", str(kernel), *written(tmp_path, records), "--settings", "{}", "--out", str(out)]
     program = "import sys; from assay.timing import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
@@ -261,18 +382,20 @@ def test_the_record_of_a_whole_run_reads_back(tmp_path: Path, monkeypatch: pytes
 
     kernel, out = write_toy(tmp_path, ("ieee", "right"), ("tf32", "right")), tmp_path / "out" / "timing.json"
     records: dict[StageName, Record] = {
-        "environment": environment(),
+        "environment": environment_of(),
         "gate": gate(),
+        "compile": COMPILED,
         "gpu": gpu(check("ieee/right"), check("tf32/right")),
     }
     monkeypatch.chdir(PROJECT)
     monkeypatch.setattr(timing, "worker", lambda job, cache: Host(kernel))
-    settings = json.dumps({"timing": {"rounds": 7, "repeats": 2}})
+    settings = json.dumps({"timing": {"rounds": 7, "fewest_rounds": 6, "minimum_s": 0, "repeats": 2}})
     options = ["--kernel", str(kernel), *written(tmp_path, records), "--settings", settings, "--out", str(out)]
     assert timing.main(options) == 0
     sweep = read(out, "timing").result.sweeps[0]
-    assert [len(row.samples_ns) for row in sweep.rows] == [7, 7, 7]
-    assert sweep.speedups[0].verdict.outcome in ("passed", "failed")
+    assert {len(row.samples_ns) for row in sweep.rows} == {len(sweep.rounds)} <= {6, 7}
+    assert [row.kind for row in sweep.rows] == ["variant", "variant", "peer", "twin"]
+    assert sweep.speedups[0].verdict.outcome in ("passed", "failed", "cantTell")
 
 
 def test_settings_reach_the_child(tmp_path: Path) -> None:
@@ -287,9 +410,10 @@ def test_settings_reach_the_child(tmp_path: Path) -> None:
 
     child = Recorder()
     chosen = TimingSettings(rounds=6, repeats=2, warmup=3, prepare_limit_s=11.0, limit_s=22.0)
-    timing.time_kernel(child, environment(), gpu(check("ieee/right")), Settings(seeds=[5, 6], timing=chosen), "toy")
-    assert child.limits == {"describe": {11.0}, "prepare": {11.0}, "round": {22.0}, "check": {11.0}}
-    about = [request for request in child.inner.requests if request["do"] != "describe"]
+    timing.time_kernel(child, before(check("ieee/right"), settings=Settings(seeds=[5, 6], timing=chosen)), "toy")
+    limits = {what: {11.0} for what in ("describe", "ceilings", "inputs", "prepare", "check")}
+    assert child.limits == {**limits, "round": {22.0}}
+    about = [request for request in child.inner.requests if request["do"] not in ("describe", "ceilings")]
     assert {request["seed"] for request in about} == {5}
     assert {request["warmup"] for request in about if "warmup" in request} == {3}
     assert {request["repeats"] for request in about if "repeats" in request} == {2}

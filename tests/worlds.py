@@ -16,23 +16,29 @@ from assay.record import (
     Cause,
     Check,
     Compile,
+    Conclusion,
     Contrast,
     Declaration,
     DeclaredVariant,
     Device,
     Environment,
+    Estimate,
     Execution,
     Finding,
     Gate,
     Gpu,
     Interpreter,
+    Mode,
+    Row,
     StageName,
     Sweep,
     Teeth,
     Timing,
     Unavailable,
     Verdict,
+    Versus,
 )
+from assay.speeds import nothing_timed
 from assay.tiers import Held, Machine, Subject
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
@@ -240,20 +246,44 @@ def contrasts(declared: Declaration) -> list[Contrast]:
 
 
 @st.composite
+def rows(draw: Any, variant: DeclaredVariant) -> Row:
+    """Return a timed entrant, launch-bound or not, or one that says why it has no time."""
+    host = draw(st.sampled_from([2e3, 2e3, 1e5]))
+    row: Row = records.row(variant.id, "variant", variant.precision, draw(st.sampled_from([4e5, 5e5])), host)
+    verdict = draw(verdicts(*MOSTLY_PASSED, "failed", "cantTell", "untested", "inapplicable"))
+    nothing = Unavailable(reason="not timed")
+    derived = ("events", "replay", "launch_bound", "time_ns", "drift", "rate")
+    without = {} if verdict.outcome == "passed" else {**dict.fromkeys(derived, nothing), "shares": []}
+    found: Row = replaced(row, verdict=verdict, **without)
+    return found
+
+
+@st.composite
+def versus(draw: Any, row: Row) -> Versus:
+    known = Estimate(low=0.97, median=0.98, high=0.99)
+    return Versus(
+        entrant=row.entrant,
+        against="cuBLAS",
+        mode=draw(st.sampled_from(get_args(Mode))),
+        ratio=draw(st.sampled_from([known, known, Unavailable(reason="the library failed")])),
+        conclusion=draw(st.sampled_from(get_args(Conclusion))),
+        reason="as the world has it",
+    )
+
+
+@st.composite
 def timings(draw: Any, declared: Declaration, gpu: Gpu) -> Timing:
     if gpu.availability.outcome != "passed":
-        return Timing(availability=draw(verdicts("untested")), device=None, sweeps=[])
-    rows = []
-    for v in declared.variants:
-        verdict = draw(verdicts(*MOSTLY_PASSED, "failed", "cantTell", "untested", "inapplicable"))
-        row = replaced(records.row(v.id, "variant", v.precision, draw(st.sampled_from([2e5, 3e5]))), verdict=verdict)
-        none = Unavailable(reason="not timed")
-        rows.append(row if verdict.outcome == "passed" else replaced(row, median_ns=none, low_ns=none, high_ns=none))
-    made = records.timing(records.MATMUL, gpu.device).sweeps[0]
-    best = [replaced(made.best[0], precision=p, entrant=f"{p}/small") for p in ("ieee", "tf32")]
-    gains = [replaced(gain, verdict=draw(verdicts("passed", "failed"))) for gain in made.speedups]
-    sweep: Sweep = replaced(made, rows=rows, best=best, speedups=gains)
-    return Timing(availability=PASSED, device=gpu.device, sweeps=[sweep])
+        return nothing_timed(draw(verdicts("untested")))
+    found = [draw(rows(v)) for v in declared.variants]
+    made = records.timing(records.MATMUL, gpu.device)
+    sweep = made.sweeps[0]
+    best = [replaced(sweep.best[0], precision=p, entrant=f"{p}/small") for p in ("ieee", "tf32")]
+    gains = [replaced(gain, verdict=draw(verdicts("passed", "failed", "cantTell"))) for gain in sweep.speedups]
+    compared = [draw(versus(row)) for row in found if row.verdict.outcome == "passed" and draw(st.booleans())]
+    changed: Sweep = replaced(sweep, rows=found, best=best, speedups=gains, versus=compared)
+    timing: Timing = replaced(made, sweeps=[changed])
+    return timing
 
 
 @st.composite
