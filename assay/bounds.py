@@ -190,12 +190,14 @@ FLOAT32 = Arithmetic()
 TENSOR_CORES: dict[str, Arithmetic] = {
     "tf32": Arithmetic(aligned=8),
     # What is left out: the product of the second pieces, and both operands' rests behind the last piece. A piece of p
-    # significand bits leaves 2^-p of its operand, 2^(1-p) if it is truncated: p = 11 for tf32, 8 for bfloat16.
+    # significand bits leaves 2^-p of its operand, 2^(1-p) if it is truncated: p = 11 for tf32 and float16, the latter
+    # rounded to nearest, 8 for bfloat16.
     "tf32x3": Arithmetic(aligned=8, dropped=3 * 2.0**-20),
     "bf16x3": Arithmetic(aligned=8, dropped=3 * 2.0**-16),
     "bf16x6": Arithmetic(aligned=8, dropped=4 * 2.0**-24),
+    "fp16x3": Arithmetic(aligned=8, dropped=3 * 2.0**-22),
 }
-"""Triton's values of `input_precision` that use them; tf32's own rounding is the canary's business, not the bound's."""
+"""The named precisions that use them; tf32's own rounding is the canary's business, not the bound's."""
 
 SMALLEST_NORMAL = 2.0**-126
 SMALLEST_DENORMAL = 2.0**-149

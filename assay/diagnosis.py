@@ -5,8 +5,15 @@ import re
 from assay.child import Fault
 from assay.record import Cause, Verdict
 
-NAMED_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+INPUT_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 """Triton's values of `input_precision`. Where one is refused, the tier lacks it; any other is the kernel's fault."""
+
+NAMED_PRECISIONS = (*INPUT_PRECISIONS, "fp16x3")
+"""Those of which it is known what they promise: Triton's, and fp16x3.
+
+fp16x3 takes each operand as the sum of two float16, once a power of two has brought its row or column within their
+range: 22 bits (Ootomo & Yokota, Int. J. High Perform. Comput. Appl. 36(4), 2022, doi:10.1177/10943420221090256).
+"""
 
 _REFUSED_DTYPE = re.compile(
     r"type \S+ not supported in this architecture|Unsupported (conversion|dtype)", re.IGNORECASE
@@ -33,7 +40,7 @@ _BY_DESIGN: dict[str, Cause] = {
 
 
 def _refuses_precision(fault: Fault, precision: str) -> bool:
-    return precision in NAMED_PRECISIONS and "input_precision" in fault.reason and precision in fault.reason
+    return precision in INPUT_PRECISIONS and "input_precision" in fault.reason and precision in fault.reason
 
 
 def diagnose(fault: Fault, precision: str) -> Verdict:

@@ -16,8 +16,11 @@ TENSOR_CORE_CAPABILITY = (8, 0)
 TENSOR_MEMORY_COLUMNS = 512
 """Columns of tensor memory on a multiprocessor of sm_100 (PTX ISA, tcgen05.alloc)."""
 
-_OPERANDS = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16"}
+_OPERANDS = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16", "fp16x3": "f16"}
 """What each precision puts into the tensor cores; ieee uses none."""
+
+_FLOAT16_CAPABILITY = (7, 0)
+"""The first compute capability with tensor cores, which multiply float16 (CUDA C++ Programming Guide, appendix)."""
 
 
 def judge_fit(binaries: Sequence[Binary], target: str) -> Verdict:
@@ -91,7 +94,7 @@ def _statement(precision: str, target: str, builds: Sequence[Build], ieee: Seque
     operand = _OPERANDS.get(precision)
     if operand is None:
         return any_matrix == 0, f"{precision} on {target} uses {any_matrix or 'no'} tensor-core instructions"
-    if capability_of(target) >= TENSOR_CORE_CAPABILITY:
+    if capability_of(target) >= (_FLOAT16_CAPABILITY if operand == "f16" else TENSOR_CORE_CAPABILITY):
         # One of several kernels of a launch may have nothing to multiply.
         fewest = min(_most(build, operand) for build in builds)
         kinds = sorted({name for count in counts for name in matrix_names(count, operand)})
@@ -117,7 +120,7 @@ def _finding(precision: str, target: str, builds: Sequence[Build], ieee: Sequenc
 def findings(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:
     """Say, from the instructions, which precisions use the tensor cores of each target.
 
-    Only for Triton's named precisions, since what another mode promises is not known here, and only from binaries that
+    Only for the named precisions, since what another mode promises is not known here, and only from binaries that
     fit: one that cannot be launched can be anything (Triton 3.7.1 leaves an empty function out of tensor memory).
     """
     precision_of = {variant.id: variant.precision for variant in declaration.variants}

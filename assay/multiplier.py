@@ -88,7 +88,8 @@ def round_operand(values: torch.Tensor, rounding: Rounding) -> torch.Tensor:
 def rounded_inputs(inputs: Tensors, multiplier: Multiplier) -> Mapping[str, torch.Tensor] | None:
     """Return the inputs with the operands as the multiplier takes them; None where it takes both exactly.
 
-    Operands taken in pieces (tf32x3, bf16x3, bf16x6) keep no fixed number of bits: what they lose is the bound's.
+    Operands taken in pieces (tf32x3, bf16x3, bf16x6, fp16x3) keep no fixed number of bits: what they lose is the
+    bound's.
     """
     found = {
         name: rounding

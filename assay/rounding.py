@@ -81,12 +81,14 @@ _ERRORS: dict[str, tuple[float, float]] = {
     "tf32x3": (0.0, 2.0**-20),
     "bf16x3": (2.0**-22, 2.0**-16),
     "bf16x6": (0.0, 2.0**-22),
+    "fp16x3": (2.0**-24, 2.0**-22),
 }
 """The least and the largest error of one operand that a precision may show.
 
 A piece of p significand bits leaves at most 2^-p (2^(1-p) truncated) for the next: two pieces of tf32 (p = 11) leave
 2^-20, two of bfloat16 (p = 8) 2^-16, three 2^-24, for which 2^-22 allows truncation. Fewer than 2^-22 left by bf16x3
-would be the work of more pieces.
+would be the work of more pieces. fp16x3 promises 22 bits, so rounds to nearest; its pieces are p = 11 and their signs
+two bits more, so that of these probes one is not the sum of two: no error at all is another multiplier's.
 """
 
 

@@ -8,7 +8,9 @@ multiply-adds to the assembler, which then reads 2.5 registers for each. Here th
 
 - a thread holds 16 x 8 sums, so that 6 loads of four words from shared memory feed 128 multiply-adds;
 - sums are numbered down their columns, so that each of 8 factors from B is kept while it meets 16 from A;
-- the loop over k within a block is a real loop of few steps: short enough for the assembler to leave that order alone.
+- the loop over k within a block is a real loop of two steps: short enough for the assembler to leave that order alone;
+- the factors of a step are read during the step before, across the end of a block too: so many registers leave room for
+  two warps a scheduler, too few to hide the way from shared memory.
 """
 
 import torch
@@ -52,17 +54,53 @@ def keep(buffer, block, DEPTH: gl.constexpr, WIDTH: gl.constexpr, SHARED: gl.con
 
 
 @gluon.jit
-def add_products(sums, a_rows, b_rows, depth, STEPS: gl.constexpr, SUMS: gl.constexpr):
-    """Add the products of `depth` columns of A with as many rows of B, STEPS in each turn of the loop.
+def read_step(a_rows, b_rows, step, SUMS: gl.constexpr):
+    """Read a column of A (BLOCK_M x 1) and the row of B (1 x BLOCK_N) that it meets from shared memory."""
+    return a_rows.index(step).permute((1, 0)).load(SUMS), b_rows.index(step).load(SUMS)
 
-    `depth` is an argument of the launch, for a loop whose length the compiler knew would be unrolled.
+
+@gluon.jit
+def add_products(sums, a, b, a_rows, b_rows, steps, SUMS: gl.constexpr):
+    """Add `steps` products, the first of them that of `a` and `b`, and return the factors of the next one too.
+
+    Two steps a turn, so that factors that arrive never move to other registers. `steps` is an argument of the launch,
+    for a loop whose length the compiler knew would be unrolled.
     """
-    for first in range(0, depth, STEPS):
-        for step in gl.static_range(STEPS):
-            a = a_rows.index(first + step).permute((1, 0)).load(SUMS)
-            b = b_rows.index(first + step).load(SUMS)
-            sums = gl.fma(a, b, sums)
-    return sums
+    for step in range(0, steps, 2):
+        a_next, b_next = read_step(a_rows, b_rows, step + 1, SUMS)
+        sums = gl.fma(a, b, sums)
+        a, b = read_step(a_rows, b_rows, step + 2, SUMS)
+        sums = gl.fma(a_next, b_next, sums)
+    return sums, a, b
+
+
+@gluon.jit
+def add_block(
+    sums,
+    a,
+    b,
+    a_rows,
+    b_rows,
+    a_other,
+    b_other,
+    a_block,
+    b_block,
+    steps,
+    BLOCK_M: gl.constexpr,
+    BLOCK_N: gl.constexpr,
+    BLOCK_K: gl.constexpr,
+    SUMS: gl.constexpr,
+    SHARED: gl.constexpr,
+):
+    """Add the products of a block, keep the next block in the other buffers and return its first factors too."""
+    sums, a, b = add_products(sums, a, b, a_rows, b_rows, steps, SUMS)
+    a_last, b_last = read_step(a_rows, b_rows, BLOCK_K - 1, SUMS)
+    sums = gl.fma(a, b, sums)
+    keep(a_other, a_block, BLOCK_K, BLOCK_M, SHARED)
+    keep(b_other, b_block, BLOCK_K, BLOCK_N, SHARED)
+    barrier()
+    a, b = read_step(a_other, b_other, 0, SUMS)
+    return gl.fma(a_last, b_last, sums), a, b
 
 
 @gluon.jit
@@ -74,7 +112,7 @@ def matmul_ieee_kernel(
     n,
     k,
     one,
-    depth,
+    steps,
     a_row,
     a_col,
     b_row,
@@ -85,7 +123,6 @@ def matmul_ieee_kernel(
     BLOCK_N: gl.constexpr,
     BLOCK_K: gl.constexpr,
     GROUP_M: gl.constexpr,
-    STEPS: gl.constexpr,
     WHOLE: gl.constexpr,
     SUMS: gl.constexpr,
     STORED: gl.constexpr,
@@ -122,9 +159,10 @@ def matmul_ieee_kernel(
     keep(b_even, fetch(b_ptrs, b_across, n, b_depth, k, WHOLE), BLOCK_K, BLOCK_N, SHARED)
 
     sums = gl.zeros([BLOCK_M, BLOCK_N], gl.float32, SUMS)
+    barrier()
+    a, b = read_step(a_even, b_even, 0, SUMS)
     for start in range(0, k, 2 * BLOCK_K):
         for odd in gl.static_range(2):
-            barrier()
             # Global memory answers while the products are added. Past the end, a whole block is read once more and not
             # used; otherwise nothing is read, and zeros are kept, which add nothing.
             left = k - start - (odd + 1) * BLOCK_K
@@ -133,14 +171,26 @@ def matmul_ieee_kernel(
             b_ptrs += ahead * b_row
             a_next = fetch(a_ptrs, a_across, m, a_depth, left, WHOLE)
             b_next = fetch(b_ptrs, b_across, n, b_depth, left, WHOLE)
+            a_now, b_now, a_other, b_other = a_even, b_even, a_odd, b_odd
             if odd:
-                sums = add_products(sums, a_odd, b_odd, depth, STEPS, SUMS)
-                keep(a_even, a_next, BLOCK_K, BLOCK_M, SHARED)
-                keep(b_even, b_next, BLOCK_K, BLOCK_N, SHARED)
-            else:
-                sums = add_products(sums, a_even, b_even, depth, STEPS, SUMS)
-                keep(a_odd, a_next, BLOCK_K, BLOCK_M, SHARED)
-                keep(b_odd, b_next, BLOCK_K, BLOCK_N, SHARED)
+                a_now, b_now, a_other, b_other = a_odd, b_odd, a_even, b_even
+            sums, a, b = add_block(
+                sums,
+                a,
+                b,
+                a_now,
+                b_now,
+                a_other,
+                b_other,
+                a_next,
+                b_next,
+                steps,
+                BLOCK_M,
+                BLOCK_N,
+                BLOCK_K,
+                SUMS,
+                SHARED,
+            )
 
     # A store of four neighbours in a row of C takes them from four neighbouring registers, which would fix the banks of
     # the sums. `one` is 1.0, but the compiler does not know: the product moves them to such registers after the loop.
@@ -158,8 +208,8 @@ def matmul_ieee_kernel(
 
 
 CONFIGURATIONS = {
-    "256x128x16": {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 16, "GROUP_M": 8, "STEPS": 1, "num_warps": 8},
-    "128x128x16": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 16, "GROUP_M": 8, "STEPS": 1, "num_warps": 4},
+    "128x256x8": {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 8, "GROUP_M": 8, "num_warps": 8},
+    "128x128x8": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 8, "GROUP_M": 8, "num_warps": 4},
 }
 
 
@@ -180,14 +230,20 @@ def sums_layout(rows: int, columns: int, *, down: bool) -> gl.DistributedLinearL
     return gl.DistributedLinearLayout(registers, lanes, warps, [], [rows, columns])
 
 
-def fetch_layout(stride_deep: int, stride_across: int, warps: int) -> gl.BlockedLayout:
+def fetch_layout(
+    deep: int, across: int, stride_deep: int, stride_across: int, warps: int
+) -> gl.BlockedLayout | gl.DistributedLinearLayout:
     """Return which thread reads which elements of an operand's block: four along its contiguous dimension.
 
-    Where that is k, a warp reads 16 rows or columns of 8: what it then writes to shared memory, across, meets a bank
-    twice at most.
+    Where that is k, a warp reads 16 rows or columns of 8. Lanes are numbered across first: the four neighbours that lie
+    next to each other in shared memory then are in four neighbouring lanes, as a store of 8 x 8 matrices wants them.
     """
     if stride_deep == 1 and stride_across != 1:
-        return gl.BlockedLayout([4, 1], [2, 16], [1, warps], [0, 1])
+        down = [[1 << bit, 0] for bit in range(deep.bit_length() - 1)]
+        along = [[0, 1 << bit] for bit in range(across.bit_length() - 1)]
+        rest = 4 + warps.bit_length() - 1
+        registers = down[:2] + down[3:] + along[rest:]
+        return gl.DistributedLinearLayout(registers, along[:4] + down[2:3], along[4:rest], [], [deep, across])
     return gl.BlockedLayout([1, 4], [1, 32], [warps, 1], [1, 0])
 
 
@@ -223,15 +279,15 @@ def launch(inputs: Tensors, outputs: Tensors, variant: Variant) -> None:
         n,
         k,
         1.0,
-        depth,
+        depth - 2,
         *a.stride(),
         *b.stride(),
         *c.stride(),
         WHOLE=m % rows == 0 and n % columns == 0 and k % (2 * depth) == 0,
         SUMS=sums_layout(rows, columns, down=True),
         STORED=sums_layout(rows, columns, down=False),
-        A_FETCH=fetch_layout(a.stride(1), a.stride(0), warps),
-        B_FETCH=fetch_layout(b.stride(0), b.stride(1), warps),
+        A_FETCH=fetch_layout(depth, rows, a.stride(1), a.stride(0), warps),
+        B_FETCH=fetch_layout(depth, columns, b.stride(0), b.stride(1), warps),
         **variant.options,
     )
 

@@ -129,10 +129,7 @@ def fetch(
     # says. A warp reads 8 rows at 4 values of k at once. Were they neighbours, which fill two pieces, two values of k
     # would meet in the same banks; rows in two pieces that lie 4 apart meet nowhere. Nor do 8 rows of which each has
     # 128 bytes of its own, as when k is the fast axis.
-    if TRANSPOSED:
-        operand = firsts.slice(START, HEIGHT, dim=1).permute((1, 0))
-    else:
-        operand = firsts.slice(START, HEIGHT, dim=0)
+    operand = firsts.slice(START, HEIGHT, dim=1).permute((1, 0)) if TRANSPOSED else firsts.slice(START, HEIGHT, dim=0)
     if SPREAD and TRANSPOSED:
         gl.static_assert(HEIGHT == 64)
         # As OPERAND, but for the rows: of bits 5 to 0, what it calls 5 4 3 2 1 0 is here 5 3 2 4 1 0.
@@ -353,10 +350,8 @@ def matmul_tf32_kernel(
 ):
     firsts = gl.allocate_shared_memory(gl.float32, [BUFFERS] + first.block_type.shape, first.layout)  # noqa: RUF005
     seconds = gl.allocate_shared_memory(gl.float32, [BUFFERS] + second.block_type.shape, second.layout)  # noqa: RUF005
-    if STAGED:
-        stages = gl.allocate_shared_memory(gl.float32, [2] + c_map.block_type.shape, c_map.layout)  # noqa: RUF005
-    else:
-        stages = firsts
+    STAGE: gl.constexpr = [2, SECOND // 4, FIRST // 2] if TRANSPOSED else [2, FIRST // 2, SECOND // 4]
+    stages = gl.allocate_shared_memory(gl.float32, STAGE, c_map.layout) if STAGED else firsts
     full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     for buffer in gl.static_range(BUFFERS):
@@ -390,8 +385,8 @@ FLOAT32_MAP, TFLOAT32_MAP = 7, 11
 """CU_TENSOR_MAP_DATA_TYPE_FLOAT32 and _TFLOAT32 (CUDA driver API, CUtensorMapDataType)."""
 
 # One tile shape, which fills shared memory with four buffers of operands and a quarter of the product. What differs is
-# the order of tiles (GROUP), that of the rows of a transposed operand (SPREAD), and how A gets to the tensor cores where
-# B lies by columns: through registers if LOADED.
+# the order of tiles (GROUP), that of the rows of a transposed operand (SPREAD), and how A gets to the tensor cores
+# where B lies by columns: through registers if LOADED.
 SHAPE = {"FIRST": 128, "SECOND": 256, "BLOCK_K": 32, "BUFFERS": 4, "SPREAD": 0, "LOADED": 0}
 CONFIGURATIONS = {
     "128x256x32-group8": {**SHAPE, "GROUP": 8},

@@ -24,6 +24,13 @@ FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
     (Fault("exception", REFUSED_PRECISION, "AssertionError"), "bf16x6", "inapplicable", "unsupported-precision"),
     (Fault("exception", ALLOWED, "CompilationError"), "tf32", "inapplicable", "unsupported-precision"),
     (Fault("exception", REFUSED_PRECISION.replace("bf16x6", "half"), "AssertionError"), "half", "failed", "exception"),
+    # Named, but none of Triton's values: a kernel that hands it on asks for what there is not.
+    (
+        Fault("exception", REFUSED_PRECISION.replace("bf16x6", "fp16x3"), "AssertionError"),
+        "fp16x3",
+        "failed",
+        "exception",
+    ),
     (Fault("exception", "input_precision must be one of (...)", "ValueError"), "bf16x3", "failed", "exception"),
     (
         Fault("exception", "type fp8e4nv not supported in this architecture", "CompilationError"),

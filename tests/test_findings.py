@@ -87,6 +87,10 @@ KEPT: list[tuple[str, str, list[dict[str, int]], Outcome, str]] = [
     ("tf32x3", "sm_90", [{"wgmma.tf32": 24}], "passed", "tf32x3 on sm_90 takes the tensor cores (wgmma.tf32)"),
     ("bf16x6", "sm_100", [{"tcgen05.f16": 24}], "passed", "bf16x6 on sm_100 takes the tensor cores (tcgen05.f16)"),
     ("bf16x3", "sm_90", [{"wgmma.f16": 24}], "failed", "bf16x3 on sm_90 leaves the tensor cores unused"),
+    ("fp16x3", "sm_90", [{"wgmma.f16": 12}], "passed", "fp16x3 on sm_90 takes the tensor cores (wgmma.f16)"),
+    ("fp16x3", "sm_90", [{"wgmma.bf16": 12}], "failed", "fp16x3 on sm_90 leaves the tensor cores unused"),
+    ("fp16x3", "sm_90", [{"wgmma.tf32": 12}], "failed", "fp16x3 on sm_90 leaves the tensor cores unused"),
+    ("fp16x3", "sm_75", [{"mma.f16": 12}], "passed", "fp16x3 on sm_75 takes the tensor cores (mma.f16)"),
     ("tf32", "sm_75", [FMA], "passed", "tf32 on sm_75 uses no tensor-core instructions"),
     ("tf32", "sm_75", [{"mma.f16": 2}], "failed", "tf32 on sm_75 uses 2 tensor-core instructions"),
 ]

@@ -1,5 +1,6 @@
 """kernels/matmul_tf32.py and kernels/matmul_planes.py: what can be known of them without a Hopper GPU."""
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,9 @@ from assay.kernel import Case, Kernel, Layout, load
 from assay.record import Binary, Cause, Check
 
 MATMUL, TF32, PLANES = (ROOT / "kernels" / f"{name}.py" for name in ("matmul", "matmul_tf32", "matmul_planes"))
+LOADED = "tf32/128x256x32-group16-loaded"
 SCALED, WIDE = "fp16x3/128x128x64", "bf16x6/128x128x64"
+TOGETHER = [f"{variant}-together" for variant in (SCALED, WIDE)]
 
 
 def module(path: Path) -> ModuleType:
@@ -62,20 +65,33 @@ def binaries(built: Workshop, path: Path, variant: str, case: str) -> list[Binar
     return made
 
 
-def test_gluon_is_beyond_the_interpreter_and_not_held_against_the_kernel(tried: Bench) -> None:
-    verdict = verdict_of(tried.check(TF32, load(TF32).variants[0].id, "single-1x1x1"), "tf32")
+@pytest.mark.parametrize(("path", "variant"), [(TF32, LOADED), *((PLANES, variant) for variant in TOGETHER)])
+def test_gluon_is_beyond_the_interpreter_and_not_held_against_the_kernel(
+    tried: Bench, path: Path, variant: str
+) -> None:
+    verdict = verdict_of(tried.check(path, variant, "single-1x1x1"), variant.partition("/")[0])
     assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-operation")
     assert "interpreter cannot run a Gluon kernel; a GPU can" in verdict.reason
 
 
+@pytest.mark.parametrize("variant", [load(TF32).variants[0].id, LOADED])
 @pytest.mark.parametrize(
-    ("case", "packed"), [("aligned-256x256x1024", []), ("2048x2048x2048-b-by-columns", []), ("sliced-64x96x64", [1])]
+    ("case", "packed"), [("aligned-256x256x1024", 0), ("2048x2048x2048-b-by-columns", 0), ("sliced-64x96x64", 1)]
 )
-def test_it_compiles_to_tf32_wgmma_that_fits(built: Workshop, case: str, packed: list[int]) -> None:
-    *before, product = binaries(built, TF32, load(TF32).variants[0].id, case)
-    assert [binary.function for binary in before] == ["pack_kernel" for _ in packed]
+def test_it_compiles_to_tf32_wgmma_that_fits(built: Workshop, variant: str, case: str, packed: int) -> None:
+    *before, product = binaries(built, TF32, variant, case)
+    assert [binary.function for binary in before] == ["pack_kernel"] * packed
     assert product.instructions.ptx["wgmma.tf32"] == matrix_instructions(product.instructions.ptx)
     assert product.shared_bytes <= product.shared_limit_bytes
+
+
+def test_c_goes_through_shared_memory_where_tma_can_write_it(built: Workshop) -> None:
+    variant, shape = load(TF32).variants[0].id, module(TF32).SHAPE
+    staged, direct = (
+        binaries(built, TF32, variant, case)[-1].shared_bytes for case in ("aligned-256x256x1024", "sliced-64x96x64")
+    )
+    # A quarter of the tile, in float32.
+    assert staged - direct == pytest.approx(shape["FIRST"] * shape["SECOND"], abs=1024)
 
 
 def test_how_b_lies_decides_the_code(built: Workshop) -> None:
@@ -117,6 +133,8 @@ def test_rows_are_stored_where_they_were_fetched() -> None:
     bits = torch.arange(64).reshape(2, 2, 2, 2, 4)
     stored = module(TF32).row_of.fn(torch.arange(64), True)
     assert stored.tolist() == bits.permute(0, 2, 3, 1, 4).flatten().tolist()
+    # What `store_staged` does to them brings them into order.
+    assert stored.reshape(2, 2, 2, 2, 4).permute(0, 3, 1, 2, 4).flatten().tolist() == list(range(64))
     # What the lanes of a warp read at once, 8 rows at 4 values of k, lies in all 32 banks of shared memory.
     eight = stored[:8]
     banks = {int(4 * ((row // 4) % 8 ^ k) + row % 4) for row in eight for k in range(4)}
@@ -125,11 +143,12 @@ def test_rows_are_stored_where_they_were_fetched() -> None:
 
 def test_maps_round_once_they_are_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     tf32 = module(TF32)
-    maps = [{"elem_type": tf32.FLOAT32_MAP}, {"elem_type": 9}]
+    maps = [{"elem_type": tf32.FLOAT32_MAP}, {"elem_type": 9}, {"elem_type": tf32.FLOAT32_MAP}]
     compiled = SimpleNamespace(metadata=SimpleNamespace(tensordesc_meta=maps))
     monkeypatch.setattr(tf32, "ROUNDING", False)
     assert tf32.round_maps(compiled)
-    assert [each["elem_type"] for each in maps] == [tf32.TFLOAT32_MAP, 9]
+    # The third is C's, which is float32.
+    assert [each["elem_type"] for each in maps] == [tf32.TFLOAT32_MAP, 9, tf32.FLOAT32_MAP]
     assert not tf32.round_maps(compiled)
 
 
@@ -148,8 +167,9 @@ def test_bfloat16_is_beyond_the_interpreter(tried: Bench) -> None:
     assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
 
 
-@pytest.mark.parametrize(("variant", "instruction"), [(SCALED, "wgmma.f16"), (WIDE, "wgmma.bf16")])
-def test_it_splits_in_one_launch_and_multiplies_16_bits(built: Workshop, variant: str, instruction: str) -> None:
+@pytest.mark.parametrize("variant", [SCALED, WIDE, *TOGETHER])
+def test_it_splits_in_one_launch_and_multiplies_16_bits(built: Workshop, variant: str) -> None:
+    instruction = "wgmma.f16" if variant.startswith("fp16x3/") else "wgmma.bf16"
     split, product = binaries(built, PLANES, variant, "aligned-256x256x1024")
     assert "split" in split.function
     assert matrix_instructions(split.instructions.ptx) == 0
@@ -173,10 +193,38 @@ def test_chunks_are_equal_and_no_longer_than_they_may_be(k: int, block: int) -> 
     assert 1 <= chunk <= planes.CHUNK
     assert depth % (chunk * block) == 0
     assert k <= depth < k + block * (1 + depth // (chunk * block))
+    assert planes.chunked(k, block, 1) == (depth - (depth - k) // block * block, 1)
+
+
+def cut(x: torch.Tensor, precision: str) -> list[torch.Tensor]:
+    """Return the pieces that the splitting launch makes of a matrix in range, infinity and NaN in it or not."""
+    planes, pieces, rest = module(PLANES), [], x
+    for _ in range(planes.PLANES[precision]):
+        pieces.append(rest.to(planes.FORMATS[precision]).float())
+        rest = rest - pieces[-1]
+    return pieces
+
+
+ENTRIES = st.sampled_from([0.0, 1.0, -1.0, 3.0, 1 + 2.0**-20, -1 - 2.0**-12, math.inf, -math.inf, math.nan])
+ROW = st.lists(ENTRIES, min_size=4, max_size=4)
+
+
+@pytest.mark.parametrize("precision", ["bf16x6", "fp16x3"])
+@given(left=st.lists(ROW, min_size=3, max_size=3), right=st.lists(ROW, min_size=4, max_size=4))
+def test_what_the_small_products_make_of_infinity_can_be_left_out(
+    precision: str, left: list[list[float]], right: list[list[float]]
+) -> None:
+    # The rule of the kernel that multiplies all planes of a block together, which needs a device, in torch.
+    a, b = torch.tensor(left), torch.tensor(right)
+    a_pieces, b_pieces = cut(a, precision), cut(b, precision)
+    *rest, leading = (a_pieces[i] @ b_pieces[j] for i, j in module(PLANES).PAIRS[precision])
+    small = torch.stack(rest).sum(0)
+    got = leading + torch.where(small.abs() < math.inf, small, 0.0)
+    torch.testing.assert_close(got, a @ b, rtol=0, atol=3e-6, equal_nan=True)
 
 
 LEADING = 'tl.where(leading | (tl.abs(accumulator) < float("inf")), accumulator, 0.0)'
-STORE = "accumulator, mask=(row[:, None] < m) & (column[None, :] < n)"
+STORE = "c_ptrs, accumulator, mask=(row[:, None] < m) & (column[None, :] < n)"
 SPLIT_B = "b_ptr, b_planes_ptr, b_exponents_ptr, first, k, n, b_row, b_col, depth, width"
 Change = tuple[str, str]
 FAULTS: list[tuple[str, list[Change], str, Cause]] = [
@@ -188,7 +236,12 @@ FAULTS: list[tuple[str, list[Change], str, Cause]] = [
         "positive-70x90x300",
         "wrong-value",
     ),
-    ("planes paired wrongly", [("(B_PLANES >>", "(A_PLANES >>")], "ragged-197x131x77", "wrong-value"),
+    (
+        "planes paired wrongly",
+        [("(B_PLANES >> (2 * product)) & 3) * depth", "(A_PLANES >> (2 * product)) & 3) * depth")],
+        "ragged-197x131x77",
+        "wrong-value",
+    ),
     (
         "the last chunk left out",
         [("PRODUCTS * chunks, flatten", "PRODUCTS * chunks - 1, flatten")],
@@ -196,7 +249,7 @@ FAULTS: list[tuple[str, list[Change], str, Cause]] = [
         "wrong-value",
     ),
     ("not scaled back", [("tl.maximum(-taken, -252)", "tl.maximum(-taken, -252) * 0")], "single-1x1x1", "wrong-value"),
-    ("no store mask", [(STORE, "accumulator")], "row-1x130x70", "out-of-bounds-write"),
+    ("no store mask", [(STORE, "c_ptrs, accumulator")], "row-1x130x70", "out-of-bounds-write"),
     (
         "strides of B swapped",
         [(SPLIT_B, SPLIT_B.replace("b_row, b_col", "b_col, b_row"))],

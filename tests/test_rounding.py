@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,14 @@ def exact() -> list[Number]:
     return list(PROBES)
 
 
+def two_of_float16() -> list[Number]:
+    """Return readings of a multiplier that takes each probe, times 2^14, as the sum of two float16."""
+    probes = torch.tensor(PROBES, dtype=torch.float64) * 2.0**14
+    first = probes.to(torch.float16)
+    second = (probes - first.double()).to(torch.float16)
+    return [number(each * 2.0**-14) for each in (first.double() + second.double()).tolist()]
+
+
 SWAPS = [
     ("ieee", exact(), "passed"),
     ("ieee", list(readings(10, "truncated")), "failed"),
@@ -92,6 +101,11 @@ SWAPS = [
     ("bf16x6", exact(), "passed"),
     ("bf16x6", lost(2.0**-17.5), "failed"),
     ("bf16x6", [*exact()[:-1], number(math.nan)], "failed"),
+    ("fp16x3", two_of_float16(), "passed"),
+    ("fp16x3", exact(), "failed"),
+    ("fp16x3", list(readings(10, "nearest-even")), "failed"),
+    ("fp16x3", list(readings(21, "truncated")), "failed"),
+    ("fp16x3", lost(2.0**-17.5), "failed"),
 ]
 
 
