@@ -72,7 +72,7 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     more than `screen_factor` times as long as the best of its precision is left out of a search space. `workers`:
     compilers at a time before the device is used; 0 means one for each usable core. `prepare_limit_s`: seconds that
     loading the kernel file, or compiling and warming up one entrant, may take. `limit_s`: seconds after which no
-    further round of a size is started.
+    further round of a size is started, and that one round may take.
     """
 
     half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.001
@@ -88,7 +88,7 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     warmup: Annotated[int, Meta(ge=1, le=1000)] = 5
     flush_mebibytes: Annotated[int, Meta(ge=0, le=4096)] = 256
     prepare_limit_s: Seconds = 300.0
-    limit_s: Seconds = 600.0
+    limit_s: Seconds = 15.0
 
 
 class TeethSettings(Record, frozen=True, kw_only=True):

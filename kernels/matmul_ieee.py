@@ -208,7 +208,7 @@ def matmul_ieee_kernel(
 
 
 CONFIGURATIONS = {
-    "128x256x8": {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 8, "GROUP_M": 8, "num_warps": 8},
+    "256x128x8": {"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 8, "GROUP_M": 8, "num_warps": 8},
     "128x128x8": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 8, "GROUP_M": 8, "num_warps": 4},
 }
 
@@ -230,20 +230,13 @@ def sums_layout(rows: int, columns: int, *, down: bool) -> gl.DistributedLinearL
     return gl.DistributedLinearLayout(registers, lanes, warps, [], [rows, columns])
 
 
-def fetch_layout(
-    deep: int, across: int, stride_deep: int, stride_across: int, warps: int
-) -> gl.BlockedLayout | gl.DistributedLinearLayout:
+def fetch_layout(stride_deep: int, stride_across: int, warps: int) -> gl.BlockedLayout:
     """Return which thread reads which elements of an operand's block: four along its contiguous dimension.
 
-    Where that is k, a warp reads 16 rows or columns of 8. Lanes are numbered across first: the four neighbours that lie
-    next to each other in shared memory then are in four neighbouring lanes, as a store of 8 x 8 matrices wants them.
+    Where that is k, a warp reads 8 of k in 16 rows or columns, two lanes beside each other for each.
     """
     if stride_deep == 1 and stride_across != 1:
-        down = [[1 << bit, 0] for bit in range(deep.bit_length() - 1)]
-        along = [[0, 1 << bit] for bit in range(across.bit_length() - 1)]
-        rest = 4 + warps.bit_length() - 1
-        registers = down[:2] + down[3:] + along[rest:]
-        return gl.DistributedLinearLayout(registers, along[:4] + down[2:3], along[4:rest], [], [deep, across])
+        return gl.BlockedLayout([4, 1], [2, 16], [1, warps], [0, 1])
     return gl.BlockedLayout([1, 4], [1, 32], [warps, 1], [1, 0])
 
 
@@ -286,8 +279,8 @@ def launch(inputs: Tensors, outputs: Tensors, variant: Variant) -> None:
         WHOLE=m % rows == 0 and n % columns == 0 and k % (2 * depth) == 0,
         SUMS=sums_layout(rows, columns, down=True),
         STORED=sums_layout(rows, columns, down=False),
-        A_FETCH=fetch_layout(depth, rows, a.stride(1), a.stride(0), warps),
-        B_FETCH=fetch_layout(depth, columns, b.stride(0), b.stride(1), warps),
+        A_FETCH=fetch_layout(a.stride(1), a.stride(0), warps),
+        B_FETCH=fetch_layout(b.stride(0), b.stride(1), warps),
         **variant.options,
     )
 

@@ -157,6 +157,7 @@ def row_of(row, SPREAD: gl.constexpr):
     return row
 
 
+# snippet: operand-ahead
 @gluon.jit
 def sum_from_registers(
     accumulator,
@@ -192,6 +193,9 @@ def sum_from_registers(
     accumulator, operand = warpgroup_mma_wait(0, deps=[accumulator, operand])
     mbarrier.arrive(empty.index(buffer), count=1)
     return accumulator
+
+
+# end snippet
 
 
 @gluon.jit
@@ -389,7 +393,6 @@ FLOAT32_MAP, TFLOAT32_MAP = 7, 11
 # where B lies by columns: through registers if LOADED.
 SHAPE = {"FIRST": 128, "SECOND": 256, "BLOCK_K": 32, "BUFFERS": 4, "SPREAD": 0, "LOADED": 0}
 CONFIGURATIONS = {
-    "128x256x32-group8": {**SHAPE, "GROUP": 8},
     "128x256x32-group16": {**SHAPE, "GROUP": 16},
     "128x256x32-group16-spread": {**SHAPE, "GROUP": 16, "SPREAD": 1},
     "128x256x32-group16-loaded": {**SHAPE, "GROUP": 16, "LOADED": 1},

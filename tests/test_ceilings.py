@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -150,7 +151,8 @@ def test_on_a_device_the_libraries_come_near_the_ceilings_and_not_above() -> Non
     device = CudaDevice(256)
     limits = device.limits()
     assert len(limits.launch_ns) == LAUNCHES
-    assert all(0 < sample < 1e5 for sample in limits.launch_ns)
+    # The first few wait for what a first launch loads.
+    assert 0 < median(limits.launch_ns) < 2e4
     bursts = {burst.name: burst for burst in limits.bursts}
     assert list(bursts) == ["copy", "fp32", "tf32", "bf16"]
     rates = {name: burst.work / min(burst.samples_ns) for name, burst in bursts.items()}
