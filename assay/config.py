@@ -88,7 +88,7 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     warmup: Annotated[int, Meta(ge=1, le=1000)] = 5
     flush_mebibytes: Annotated[int, Meta(ge=0, le=4096)] = 256
     prepare_limit_s: Seconds = 300.0
-    limit_s: Seconds = 15.0
+    limit_s: Seconds = 10.0
 
 
 class TeethSettings(Record, frozen=True, kw_only=True):

@@ -201,7 +201,8 @@ def test_a_passed_row_says_how_it_was_timed() -> None:
     ]
     assert "each the median of 3 launches" in said(inputs=NOTHING)
     assert "the most that are taken, before every" in said(ended="rounds")
-    assert "no more of 400 fit in 600 s, before every" in said(ended="time")
+    limit = f"{SETTINGS.limit_s:g} s"
+    assert f"no more of {SETTINGS.rounds} fit in {limit}, before every" in said(ended="time")
     rounds = [conditions(SLOW), *[conditions()] * 20]
     assert "1 rounds outside the clock band of 1188 to 1980 MHz are left out" in said(rounds=rounds)
 
