@@ -193,6 +193,10 @@ def parse_settings(tree: Any, name: str) -> Settings:
         values = getattr(settings, key)
         if isinstance(values, list) and (twice := [value for value in values if values.count(value) > 1]):
             raise ConfigError(f"{name}: $.{key}: found {twice[0]!r} twice; allowed: each value once")
+    low, high = settings.timing.clock_band
+    if not low <= high:
+        # No clock lies in such a band, so every figure would be refused as throttled.
+        raise ConfigError(f"{name}: $.timing.clock_band: found [{low:g}, {high:g}]; allowed: the lower end first")
     return settings
 
 
