@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from assay.child import Answer, serve
-from assay.launches import use_target, watch
+from assay.launches import build_launchers, use_target, watch
 from assay.targets import capability_of
 
 COPY_BLOCK = 4096
@@ -98,6 +98,7 @@ def compile_for(request: Answer) -> Answer:
         for dtype in (torch.float32, torch.bfloat16):
             tile = torch.empty(1, TILE_BYTES // dtype.itemsize, dtype=dtype)
             start_tiles(tile, tile, x[None])
+    build_launchers(launched.compiled)
     return {"launches": len(launched.compiled)}
 
 

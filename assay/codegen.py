@@ -17,7 +17,7 @@ from assay.buffers import guard_input, guard_output, hollow
 from assay.child import Answer, serve
 from assay.instructions import count_ptx, count_sass, resource_usage
 from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
-from assay.launches import binary_of, use_target, watch
+from assay.launches import binary_of, build_launchers, use_target, watch
 from assay.record import Binary, Instructions
 from assay.targets import TARGETS, Target, capability_of
 
@@ -110,8 +110,10 @@ class Worker:
             cases.append((Case("", kernel.dot.size), None))
         # A device need not be one of the targets that have figures of their own.
         use_target("cuda", 10 * major + minor, WARP_SIZE)
-        with watch(compile_only=True):
-            return sum(self._launch_hollow(kernel, variant, case, dtype) for case, dtype in cases)
+        with watch(compile_only=True) as launched:
+            gone = sum(self._launch_hollow(kernel, variant, case, dtype) for case, dtype in cases)
+        build_launchers(launched.compiled)
+        return gone
 
     def _launch_hollow(self, kernel: Kernel, variant: Variant, case: Case, dtype: torch.dtype | None) -> bool:
         """Launch on tensors that lie as they will and hold nothing, since a size may be large; say whether it went."""

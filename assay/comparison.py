@@ -1,5 +1,6 @@
 """Compares one output with the float64 oracle, so that NaN, a wrong shape and an unwritten element fail."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -38,6 +39,16 @@ def _empty(name: str, got: torch.Tensor, rule: str, words: str) -> Comparison:
     )
 
 
+def _place(flat: int, shape: Sequence[int]) -> list[int]:
+    """Return the index of the element that is number `flat` in row-major order."""
+    # torch.unravel_index does the same, and imports sympy at its first call, which takes the better part of a second.
+    index = []
+    for extent in reversed(shape):
+        flat, at = divmod(flat, extent)
+        index.append(at)
+    return index[::-1]
+
+
 def compare(
     name: str, got: torch.Tensor, want: torch.Tensor, limit: torch.Tensor, *, rule: str, words: str
 ) -> Comparison:
@@ -59,7 +70,7 @@ def compare(
     if not want.numel():
         return _empty(name, got, rule, words)
     flat = int(order.argmax())
-    at = [int(i) for i in torch.unravel_index(torch.tensor(flat), want.shape)] if want.dim() else []
+    at = _place(flat, want.shape)
     largest, reference = _largest(error), _largest(want[want.isfinite()].abs())
     return Comparison(
         output=name,

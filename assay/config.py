@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from assay.artifact import canonical, convert, parse
 from assay.errors import ConfigError, RecordError
-from assay.record import Capability, Record, StageName
+from assay.record import MOST_ROUNDS, Capability, Record, StageName
 from assay.targets import TargetName
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
@@ -67,7 +67,7 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     Rounds are taken until each median's interval has a relative half-width of at most `half_width`, for `minimum_s`
     seconds at least, and no more than `rounds` of them. A figure rests on `fewest_rounds` good rounds at least: those
     whose SM clock lies within `clock_band`, as fractions of the card's maximum. Ratios within `margin` of 1 are called
-    the same. `repeats`: launches whose median makes one sample, at least. `warmup`: untimed launches of every entrant.
+    the same. `repeats`: launches whose middle makes one sample, at least. `warmup`: untimed launches of every entrant.
     `flush_mebibytes`: written before each launch to empty the L2 cache. `screen_rounds`: rounds after which what takes
     more than `screen_factor` times as long as the best of its precision is left out of a search space. `workers`:
     compilers at a time before the device is used; 0 means one for each usable core. `prepare_limit_s`: seconds that
@@ -75,10 +75,10 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     further round of a size is started, and that one round may take.
     """
 
-    half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.001
+    half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.0007
     minimum_s: Annotated[float, Meta(ge=0, le=86400)] = 2.0
-    rounds: Annotated[int, Meta(ge=6, le=100000)] = 400
-    fewest_rounds: Annotated[int, Meta(ge=6, le=100000)] = 20
+    rounds: Annotated[int, Meta(ge=6, le=MOST_ROUNDS)] = 3000
+    fewest_rounds: Annotated[int, Meta(ge=6, le=MOST_ROUNDS)] = 20
     clock_band: tuple[Fraction, Fraction] = (0.6, 1.0)
     margin: Annotated[float, Meta(ge=0, lt=1)] = 0.01
     screen_rounds: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -193,6 +193,10 @@ def parse_settings(tree: Any, name: str) -> Settings:
         values = getattr(settings, key)
         if isinstance(values, list) and (twice := [value for value in values if values.count(value) > 1]):
             raise ConfigError(f"{name}: $.{key}: found {twice[0]!r} twice; allowed: each value once")
+    low, high = settings.timing.clock_band
+    if not low <= high:
+        # No clock lies in such a band, so every figure would be refused as throttled.
+        raise ConfigError(f"{name}: $.timing.clock_band: found [{low:g}, {high:g}]; allowed: the lower end first")
     return settings
 
 

@@ -4,6 +4,7 @@ Runs in the timing stage's child process.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
 
@@ -53,17 +54,29 @@ class TensorDevice(sampling.Device, Protocol):
         """Give memory back that nothing holds any more."""
 
 
-class Contest:
-    """The entrants of one size: the same sets of inputs for all, and outputs of its own for each variant."""
+def make(kernel: Kernel, case: Case, seed: int) -> dict[str, torch.Tensor]:
+    """Return a set of inputs in the host's memory."""
+    return kernel.inputs(case.size, torch.Generator().manual_seed(seed))
 
-    def __init__(self, kernel: Kernel, case: Case, seed: int, device: TensorDevice) -> None:
+
+class Contest:
+    """The entrants of one size: the same sets of inputs for all, and outputs of its own for each variant.
+
+    `made`: the first set, where it is there already.
+    """
+
+    def __init__(
+        self, kernel: Kernel, case: Case, seed: int, device: TensorDevice, made: dict[str, torch.Tensor] | None = None
+    ) -> None:
         self.kernel, self.case, self.seed, self.device = kernel, case, seed, device
-        first = self._make(seed)
+        first = self._make(seed) if made is None else made
         declared = kernel.outputs(first)
         written = sum(torch.Size(output.shape).numel() * output.dtype.itemsize for output in declared.values())
         self.set_bytes = sum(value.nbytes for value in first.values()) + written
         self.sets = range(set_count(self.set_bytes, device.cache_bytes()))
-        self.values = [first, *(self._make(seed + index) for index in self.sets[1:])]
+        # Random numbers of one generator come one after another; those of several need not wait for each other.
+        with ThreadPoolExecutor() as beside:
+            self.values = [first, *beside.map(self._make, [seed + index for index in self.sets[1:]])]
         self.given: dict[Precast, dict[str, torch.Tensor]] = {}
         self.wanted: dict[Precast, tuple[Tensors, Tensors]] = {}
         self.outputs: dict[str, list[Outputs]] = {}
@@ -72,7 +85,7 @@ class Contest:
         self.prepared: dict[str, Prepared] = {}
 
     def _make(self, seed: int) -> dict[str, torch.Tensor]:
-        return self.kernel.inputs(self.case.size, torch.Generator().manual_seed(seed))
+        return make(self.kernel, self.case, seed)
 
     def _layout(self, name: str) -> Layout:
         return self.case.layouts.get(name, "contiguous")

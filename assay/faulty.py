@@ -7,8 +7,6 @@ and 'none' compiles.
 import sys
 from pathlib import Path
 
-import torch
-
 from assay import codegen, trial
 from assay.baseline import baseline
 from assay.child import Answer, Handler
@@ -35,8 +33,6 @@ def main(device: str) -> None:
     """Prepare what every process needs, and serve."""
     if device == "cpu":
         mend_interpreter()
-    # Half a second of imports, which every forked process would pay anew.
-    torch.unravel_index(torch.tensor(0), (1,))
     serve_forked(compiling if device == "none" else lambda path: trying(path, device))
 
 

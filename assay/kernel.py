@@ -251,27 +251,32 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Peer:
-    """A library's way to the same result, timed in the same sweep. `run` returns its outputs and may allocate them."""
+    """A library's way to the same result, timed in the same sweep. `run` returns its outputs and may allocate them.
+
+    A variant is set against the fastest peer of its precision. `rivals`: precisions that have no peer and are set
+    against this one instead, such as products of bfloat16 planes that reach the accuracy of float32.
+    """
 
     name: str
     precision: str
     run: Callable[[Tensors], Any]
+    rivals: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Kernel:
     """The declaration.
 
-    `inputs(size, generator)` makes named CPU tensors; interpreter and GPU see the same bits. `outputs(inputs)` names
-    what the harness must allocate. `oracle(inputs)` computes the outputs in float64 from float64 inputs.
-    `launch(inputs, outputs, variant)` writes into `outputs` and returns nothing. The first case is the one that the
-    compile stage launches. `bound` is one bound or several: each output is held to every bound that covers it. `dot` is
-    the product at the kernel's heart, if it has one. `capability` is what the kernel needs above the gate's minimum, or
-    None; `newest` the newest that can run it, for code of one architecture such as Hopper's wgmma, or None.
-    `equivalents`: planted faults that change no result although they compile to other code, each with the reason.
-    `variants`: a list, a `Space`, or both in one list. `ceilings`: by precision, the ceiling of the card that its
-    arithmetic runs into, and how many products it takes for one; that of the usual ones is known
-    (`assay.bounds.CEILINGS`).
+    `inputs(size, generator)` makes named CPU tensors, several sets at a time in threads where it is asked for more than
+    one; interpreter and GPU see the same bits. `outputs(inputs)` names what the harness must allocate. `oracle(inputs)`
+    computes the outputs in float64 from float64 inputs. `launch(inputs, outputs, variant)` writes into `outputs` and
+    returns nothing. The first case is the one that the compile stage launches. `bound` is one bound or several: each
+    output is held to every bound that covers it. `dot` is the product at the kernel's heart, if it has one.
+    `capability` is what the kernel needs above the gate's minimum, or None; `newest` the newest that can run it, for
+    code of one architecture such as Hopper's wgmma, or None. `equivalents`: planted faults that change no result
+    although they compile to other code, each with the reason. `variants`: a list, a `Space`, or both in one list.
+    `ceilings`: by precision, the ceiling of the card that its arithmetic runs into, and how many products it takes for
+    one; that of the usual ones is known (`assay.bounds.CEILINGS`).
     """
 
     name: str
@@ -320,6 +325,7 @@ class Kernel:
             dot=self.dot is not None,
             equivalents=list(self.equivalents),
             ceilings=self._ceilings(),
+            rivals={peer.name: list(peer.rivals) for peer in self.peers if peer.rivals},
         )
 
     def _ceilings(self) -> dict[str, tuple[CeilingName, int]]:
@@ -360,6 +366,13 @@ def _check_variants(path: Path, kernel: Kernel) -> None:
         _check_known(path, f"ceilings, {precision}", ceiling, get_args(CeilingName))
 
 
+def _check_peers(path: Path, kernel: Kernel) -> None:
+    """Refuse a rival that is no variant's precision: it would do nothing, in silence. KernelError."""
+    for peer in kernel.peers:
+        for precision in peer.rivals:
+            _check_known(path, f"peer {peer.name}, rivals", precision, {v.precision for v in kernel.variants})
+
+
 def _check_case(path: Path, kernel: Kernel, case: Case) -> None:
     """Refuse a misspelt word in a case: it would do nothing, in silence. KernelError."""
     where = f"case {case.name}"
@@ -393,6 +406,7 @@ def load(path: Path) -> Kernel:
     if not kernel.variants or not kernel.cases:
         raise KernelError(f"{path}: expected at least one variant and one case")
     _check_variants(path, kernel)
+    _check_peers(path, kernel)
     for case in (*kernel.cases, *kernel.timed):
         _check_case(path, kernel, case)
     entrants = [*(v.id for v in kernel.variants), *(p.name for p in kernel.peers)]

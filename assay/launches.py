@@ -5,7 +5,7 @@ process only: it imports Triton and patches its launcher.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,20 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         yield seen
     finally:
         JITFunction.run = launch
+
+
+def build_launchers(compiled: Iterable[Any]) -> None:
+    """Build what Triton has the host's C compiler make at a first launch, into its cache: 0.2 s each.
+
+    That is its way to the driver, and up to Triton 3.6 a launcher for each signature. Neither needs a device, but both
+    need the driver's library: without it nothing is built, and who launches will say so.
+    """
+    from triton.backends.nvidia import driver
+
+    with contextlib.suppress(Exception):
+        driver.CudaUtils()
+        for kernel in compiled if hasattr(driver, "make_launcher") else ():
+            driver.CudaLauncher(kernel.src, kernel.metadata)
 
 
 class AutotunedKernel(AssayError):

@@ -231,7 +231,8 @@ class Declaration(Record, frozen=True, kw_only=True):
     `exemptions`: by case, the precisions of which it is not asked, each with the reason. `once`: cases that
     are asked of each precision's first configuration alone. `dot`: whether a rounding canary can be sent through it.
     `rules`: the bounds by name, each with where it comes from. `ceilings`: by precision, the ceiling that its
-    arithmetic runs into, and how many products it takes for one.
+    arithmetic runs into, and how many products it takes for one. `rivals`: by peer, the precisions of variants that are
+    set against it although it computes in another.
     """
 
     title: str
@@ -245,6 +246,7 @@ class Declaration(Record, frozen=True, kw_only=True):
     rules: dict[str, str] = field(default_factory=dict)
     equivalents: list[Equivalent] = field(default_factory=list)
     ceilings: dict[str, tuple[CeilingName, Count]] = field(default_factory=dict)
+    rivals: dict[str, list[str]] = field(default_factory=dict)
 
 
 class Worst(Record, frozen=True, kw_only=True):
@@ -465,6 +467,19 @@ class Conditions(Record, frozen=True, kw_only=True):
     other_processes: Count | Unavailable
 
 
+MOST_ROUNDS = 100_000
+"""Rounds of one size, at most."""
+
+
+class Stretch(Record, frozen=True, kw_only=True):
+    """So many rounds in a row beside which the card's state read the same: a driver reads its sensors anew after about
+    100 ms (seen on an H200), and a round can take 5.
+    """
+
+    rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+    conditions: Conditions
+
+
 class Rate(Record, frozen=True, kw_only=True, tag_field="kind", tag="rate"):
     """Declared work over median time."""
 
@@ -525,7 +540,7 @@ class Accuracy(Record, frozen=True, kw_only=True, tag_field="kind", tag="accurac
 class Row(Record, frozen=True, kw_only=True):
     """One entrant of a sweep: a variant of the kernel, a library peer, or the twin, the first entrant once more.
 
-    `samples_ns` keeps every sample in the order taken, one a round, by the device's events around a launch;
+    `samples_ns` keeps every sample in the order taken, one a round, by the device's events around launches;
     `replays_ns` the same launch replayed from a CUDA graph, where the host has no part; `screen_ns` the short round in
     which a search space was thinned out. `time_ns` is what counts: the replays where events measured the host
     (`launch_bound`), the events otherwise. All but the samples is derived, from good rounds, where the verdict is
@@ -566,8 +581,10 @@ Mode = Literal["events", "replay"]
 class Versus(Record, frozen=True, kw_only=True):
     """A variant's time over that of the fastest peer of its precision, round by round in one mode.
 
+    Where no peer has its precision, that is the fastest of those that the kernel file calls a rival of it.
     `conclusion`: `same` where the interval lies within the declared margin around 1, else `faster` or `slower` where it
-    clears the noise floor, else `inconclusive`.
+    clears the noise floor, else `inconclusive`. Against a rival of another precision only what errs no more can be
+    `faster` or `same`.
     """
 
     entrant: str
@@ -624,10 +641,14 @@ class Inputs(Record, frozen=True, kw_only=True, tag_field="kind", tag="inputs"):
 
 
 class Cost(Record, frozen=True, kw_only=True):
-    """How long the device was held for a size, from its first input to its last check, and sampled on."""
+    """How long the device was held for a size, from its first input to its last check, and sampled on.
+
+    `peers_ns`: how long of it the peers' preparation took, such as the tuning of torch.compile.
+    """
 
     device_ns: Count
     sampling_ns: Count
+    peers_ns: Count = 0
 
 
 Ended = Literal["precise", "rounds", "time", "fault", "nothing"]
@@ -635,7 +656,7 @@ Ended = Literal["precise", "rounds", "time", "fault", "nothing"]
 
 
 class Sweep(Record, frozen=True, kw_only=True):
-    """All entrants at one size, sampled in interleaved rounds.
+    """All entrants at one size, sampled in interleaved rounds. `stretches`: the card's state beside them.
 
     `outside`: the numbers, from 0, of the rounds outside the declared clock band; what they hold is kept and not used.
     `widest` is the largest relative half-width of an interval of a median, which the stopping rule looks at.
@@ -647,7 +668,7 @@ class Sweep(Record, frozen=True, kw_only=True):
     bytes: Count
     inputs: Inputs | Unavailable
     rows: list[Row]
-    rounds: list[Conditions]
+    stretches: list[Stretch]
     outside: list[Count]
     ended: Ended
     widest: float | Unavailable
@@ -656,6 +677,16 @@ class Sweep(Record, frozen=True, kw_only=True):
     best: list[Best]
     speedups: list[Speedup]
     cost: Cost
+
+    def __post_init__(self) -> None:
+        """Refuse more rounds than there can be, before anyone writes them out one by one. ValueError."""
+        if sum(one.rounds for one in self.stretches) > MOST_ROUNDS:
+            raise ValueError(f"more than {MOST_ROUNDS} rounds")
+
+    @property
+    def rounds(self) -> list[Conditions]:
+        """The card's state beside each round, in the order taken."""
+        return [one.conditions for one in self.stretches for _ in range(one.rounds)]
 
 
 class Precompiled(Record, frozen=True, kw_only=True):

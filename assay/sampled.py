@@ -79,8 +79,9 @@ def _cost(cost: Cost) -> str:
     if cost.sampling_ns == 0:
         return f"{seconds(cost.device_ns)} of the device"
     return (
-        f"{seconds(cost.device_ns)} of the device, {seconds(cost.sampling_ns)} of it sampling: "
-        f"{numeral(cost.device_ns / cost.sampling_ns)} times"
+        f"{seconds(cost.device_ns)} of the device, {seconds(cost.peers_ns)} of it preparing libraries and "
+        f"{seconds(cost.sampling_ns)} sampling: {numeral((cost.device_ns - cost.peers_ns) / cost.sampling_ns)} times, "
+        "the libraries left out"
     )
 
 

@@ -152,7 +152,7 @@ def _roll(spot: Spot, sweep: Sweep, premises: Premises) -> Faults:
         yield spot.at("rows").fault("every declared variant, in order, then each peer once", shown(timed))
     most = premises.terms.settings.rounds
     if len(sweep.rounds) > most:
-        yield spot.at("rounds").fault(f"at most {most}, as set", str(len(sweep.rounds)))
+        yield spot.at("stretches").fault(f"at most {most}, as set", str(len(sweep.rounds)))
 
 
 def _ended(spot: Spot, sweep: Sweep, premises: Premises) -> Faults:
@@ -223,6 +223,7 @@ def _premises(found: Timing, gpu: Gpu, compiled: Compile, settings: Settings, de
         ceilings=found.ceilings,
         runs_into=declaration.ceilings,
         contrasts=declaration.contrasts,
+        rivals=declaration.rivals,
     )
     target = "" if gpu.device is None else gpu.device.target
     return Premises(declaration, gpu.checks, compiled.builds, target, settings, terms)

@@ -5,7 +5,8 @@ The stage makes its record with `derive`, and who verifies a record makes it aga
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from statistics import median
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from assay.record import (
     Inputs,
     Precompiled,
     Row,
+    Stretch,
     Sweep,
     Timing,
     Unavailable,
@@ -70,7 +72,7 @@ class Measured:
 @dataclass(frozen=True)
 class Terms:
     """What decides what samples show. `runs_into`: by precision, the ceiling of its arithmetic, and the products that
-    one takes there.
+    one takes there. `rivals`: by peer, other precisions that are set against it.
     """
 
     settings: TimingSettings
@@ -79,6 +81,7 @@ class Terms:
     ceilings: Sequence[Ceiling]
     runs_into: Mapping[str, tuple[CeilingName, Count]]
     contrasts: Sequence[tuple[str, str]]
+    rivals: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def in_band(state: Conditions, settings: TimingSettings, maximum_sm_clock_mhz: int | Unavailable) -> bool:
@@ -140,7 +143,7 @@ def how(measured: Measured, terms: Terms, good: int) -> str:
     """Return how an entrant was timed and what may have disturbed it, in words."""
     settings, taken = terms.settings, len(measured.rounds)
     sets = 1 if isinstance(measured.inputs, Unavailable) else measured.inputs.sets
-    words = [f"timed in {taken} interleaved rounds, each the median of {max(settings.repeats, sets)} launches"]
+    words = [f"timed in {taken} interleaved rounds, each the middle of {max(settings.repeats, sets)} launches"]
     if good < taken:
         words.append(f"{taken - good} rounds outside {_band(terms)} are left out")
     wanted = f"every median's interval was within {100 * settings.half_width:g}% of it"
@@ -212,12 +215,12 @@ def _blank(entry: Entry, verdict: Verdict) -> Row:
     )
 
 
-def _launch_bound(samples: Sequence[float], replays: Sequence[float] | Unavailable, terms: Terms) -> bool | Unavailable:
-    if isinstance(replays, Unavailable):
-        return replays
+def _launch_bound(events: Estimate, replay: Estimate | Unavailable, terms: Terms) -> bool | Unavailable:
+    if isinstance(replay, Unavailable):
+        return replay
     if isinstance(terms.launch, Unavailable):
         return terms.launch
-    return host_bound(samples, replays, terms.launch.median)
+    return host_bound(events, replay, terms.launch.median)
 
 
 def _filled(blank: Row, measured: Measured, terms: Terms, good: Sequence[int]) -> Row:
@@ -225,9 +228,9 @@ def _filled(blank: Row, measured: Measured, terms: Terms, good: Sequence[int]) -
     samples, replays = [blank.samples_ns[at] for at in good], blank.replays_ns
     if not isinstance(replays, Unavailable):
         replays = [replays[at] for at in good]
-    launch_bound = _launch_bound(samples, replays, terms)
     replay = replays if isinstance(replays, Unavailable) else estimate(replays)
     events = estimate(samples)
+    launch_bound = _launch_bound(events, replay, terms)
     counting = replays if launch_bound is True and not isinstance(replays, Unavailable) else samples
     time_ns, runs_into = estimate(counting), terms.runs_into.get(blank.precision)
     cold = goes_through_memory(measured.inputs, terms.settings.flush_mebibytes)
@@ -254,6 +257,11 @@ def row(entry: Entry, measured: Measured, terms: Terms, good: Sequence[int]) -> 
     return filled if wrong is None else _blank(entry, wrong)
 
 
+def stretches(rounds: Sequence[Conditions]) -> list[Stretch]:
+    """Return the card's state beside each round, those in a row that read the same together."""
+    return [Stretch(rounds=len(list(same)), conditions=one) for one, same in groupby(rounds)]
+
+
 def _widest(rows: Sequence[Row]) -> float | Unavailable:
     widths = [half_width(one.time_ns) for one in rows if isinstance(one.time_ns, Estimate)]
     return max(widths) if widths else Unavailable(reason="nothing was timed")
@@ -264,8 +272,8 @@ def derive(measured: Measured, terms: Terms) -> Sweep:
     settings, problem = terms.settings, measured.problem
     good = [at for at, one in enumerate(measured.rounds) if in_band(one, settings, terms.maximum_sm_clock_mhz)]
     rows = [row(entry, measured, terms, good) for entry in measured.entries]
-    field = Field(rows, good, settings.margin)
-    equals = null(field)
+    contest = Field(rows, good, settings.margin, terms.rivals)
+    equals = null(contest)
     floor = floor_of(equals, settings.margin)
     return Sweep(
         size=problem.size,
@@ -274,13 +282,13 @@ def derive(measured: Measured, terms: Terms) -> Sweep:
         bytes=problem.bytes,
         inputs=measured.inputs,
         rows=rows,
-        rounds=list(measured.rounds),
+        stretches=stretches(measured.rounds),
         outside=sorted(set(range(len(measured.rounds))) - set(good)),
         ended=measured.ended,
         widest=_widest(rows),
         null=equals,
-        versus=list(versus(field, floor)),
+        versus=list(versus(contest, floor)),
         best=best(rows),
-        speedups=[speedup(field, floor, reference, lesser) for reference, lesser in terms.contrasts],
+        speedups=[speedup(contest, floor, reference, lesser) for reference, lesser in terms.contrasts],
         cost=measured.cost,
     )

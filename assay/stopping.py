@@ -6,10 +6,10 @@ It never looks at what comes out, only at how precisely: stopping when a differe
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Literal
 
 from assay.config import TimingSettings
+from assay.record import Estimate
 from assay.resampling import estimate, half_width
 from assay.sampling import Round
 
@@ -28,24 +28,30 @@ def possible(samples: Sequence[float]) -> bool:
     return all(SHORTEST_NS <= sample <= LONGEST_NS for sample in samples)
 
 
-def host_bound(samples: Sequence[float], replays: Sequence[float], launch_ns: float) -> bool:
-    """Return whether events around a launch take longer than its replay by more than what an empty kernel takes."""
-    return median(samples) - median(replays) > launch_ns
+def host_bound(events: Estimate, replay: Estimate, launch_ns: float) -> bool:
+    """Return whether events around a launch take longer than its replay by more than what an empty kernel takes.
+
+    The ends of the two intervals that face each other count: where a power cap moves the clock, a median of one mode
+    lies above the other's by chance.
+    """
+    return events.low - replay.high > launch_ns
 
 
-def _counting(good: Sequence[Round], launch_ns: float | None) -> Iterator[list[float]]:
-    """Yield, for each entrant that has a time at all, the samples that will count: events, or replays."""
+def _counting(good: Sequence[Round], launch_ns: float | None) -> Iterator[Estimate]:
+    """Yield, for each entrant that has a time at all, the estimate that will count: by events, or by replays."""
     for name in good[0].samples_ns:
         samples = [one.samples_ns[name] for one in good]
         replays = [one.replays_ns[name] for one in good if name in one.replays_ns]
         if possible(samples):
-            whole = launch_ns is not None and len(replays) == len(samples) and possible(replays)
-            yield replays if whole and host_bound(samples, replays, launch_ns or 0.0) else samples
+            events = replay = estimate(samples)
+            if len(replays) == len(samples) and possible(replays):
+                replay = estimate(replays)
+            yield replay if launch_ns is not None and host_bound(events, replay, launch_ns) else events
 
 
 def precise(good: Sequence[Round], launch_ns: float | None, widest: float) -> bool:
     """Return whether no entrant's interval is wider than `widest`; one without a possible time has none."""
-    widths = [half_width(estimate(samples)) for samples in _counting(good, launch_ns)] if good else []
+    widths = [half_width(found) for found in _counting(good, launch_ns)] if good else []
     return bool(widths) and all(width <= widest for width in widths)
 
 

@@ -1,11 +1,13 @@
 """The timing stage's child process: it prepares a kernel's entrants on the device and times them when asked.
 
-As a program, `python -m assay.stopwatch KERNEL FLUSH_MEBIBYTES` answers `describe`, `ceilings`, `inputs`, `prepare`,
-`round` and `check`.
+As a program, `python -m assay.stopwatch KERNEL FLUSH_MEBIBYTES` answers `make`, `describe`, `ceilings`, `inputs`,
+`prepare`, `round` and `check`; `make` alone touches no device. It prints how long each but a round took.
 """
 
 import sys
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from assay.capturing import capture
 from assay.ceilings import find_limits
 from assay.child import Answer, serve
 from assay.conditions import find_card, read_conditions
-from assay.contest import Contest, TensorDevice
+from assay.contest import Contest, TensorDevice, make
 from assay.errors import AssayError
 from assay.kernel import Case, Kernel, load
 from assay.record import Conditions, Inputs
@@ -26,6 +28,7 @@ from assay.sampling import (
     Identity,
     Launch,
     Limits,
+    Made,
     Prepared,
     Problem,
     Recording,
@@ -124,6 +127,7 @@ class Worker:
     def __init__(self, path: Path, make_device: Callable[[], TensorDevice]) -> None:
         self._path, self._make_device = path, make_device
         self._contest: Contest | None = None
+        self._made: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
 
     @cached_property
     def _kernel(self) -> Kernel:
@@ -136,6 +140,7 @@ class Worker:
     def answer(self, request: Answer) -> Answer:
         """Do what `request["do"]` names and return its answer as plain values."""
         done = {
+            "make": self._make,
             "describe": self._describe,
             "ceilings": self._ceilings,
             "inputs": self._inputs,
@@ -143,7 +148,19 @@ class Worker:
             "round": self._round,
             "check": self._check,
         }
-        return dict(msgspec.to_builtins(done[request["do"]](request)))
+        start = time.monotonic()
+        answer = dict(msgspec.to_builtins(done[request["do"]](request)))
+        if request["do"] != "round":
+            what = [str(request[key]) for key in ("do", "size", "entrant") if key in request]
+            print(f"{' '.join(what)}: {time.monotonic() - start:.3f} s", flush=True)
+        return answer
+
+    def _make(self, request: Answer) -> Made:
+        kernel, seed = self._kernel, request["seed"]
+        with ThreadPoolExecutor() as beside:
+            sets = beside.map(lambda case: make(kernel, case, seed), kernel.timed)
+            self._made = {(case.name, seed): values for case, values in zip(kernel.timed, sets, strict=True)}
+        return Made(sizes=len(self._made))
 
     def _describe(self, request: Answer) -> Subject:
         kernel = self._kernel
@@ -164,8 +181,9 @@ class Worker:
             # The size before is let go first, so that two never share the memory.
             self._contest = None
             self._device.trim()
-            case = self._kernel.case(request["size"])
-            self._contest = Contest(self._kernel, case, request["seed"], self._device)
+            case, seed = self._kernel.case(request["size"]), request["seed"]
+            made = self._made.pop((case.name, seed), None)
+            self._contest = Contest(self._kernel, case, seed, self._device, made)
         return self._contest
 
     def _inputs(self, request: Answer) -> Inputs:

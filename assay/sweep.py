@@ -48,10 +48,11 @@ class Bench:
 
 @dataclass(frozen=True)
 class Field:
-    """Who is ready to be timed, and why the others are not."""
+    """Who is ready to be timed, and why the others are not. `peers_ns`: how long preparing the peers took."""
 
     ready: Mapping[str, Prepared]
     failed: Mapping[str, Verdict] = field(default_factory=dict)
+    peers_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,15 +87,20 @@ def prepare(bench: Bench, entrants: Sequence[Entrant]) -> Field:
     A fault ends the child, and with it what was prepared there, so the rest prepare once more (from Triton's cache).
     Who is prepared already is so at once.
     """
-    failed: dict[str, Verdict] = {}
+    failed, peers_ns = dict[str, Verdict](), 0
     while True:
-        asked = [entrant for entrant in entrants if entrant.name not in failed]
-        found = {entrant.name: (entrant, _prepare(bench, entrant)) for entrant in asked}
+        found = dict[str, tuple[Entrant, Prepared | Verdict | Fault]]()
+        for entrant in entrants:
+            if entrant.name not in failed:
+                start = time.monotonic_ns()
+                found[entrant.name] = entrant, _prepare(bench, entrant)
+                peers_ns += time.monotonic_ns() - start if entrant.kind == "peer" else 0
         faults = {n: diagnose(one, e.precision) for n, (e, one) in found.items() if isinstance(one, Fault)}
         # A refusal spoils nothing.
         failed |= faults | {name: one for name, (_, one) in found.items() if isinstance(one, Verdict)}
         if not faults:
-            return Field({name: one for name, (_, one) in found.items() if isinstance(one, Prepared)}, failed)
+            ready = {name: one for name, (_, one) in found.items() if isinstance(one, Prepared)}
+            return Field(ready, failed, peers_ns)
 
 
 def supply(bench: Bench, entrants: Sequence[Entrant]) -> tuple[Inputs | Unavailable, Field]:
@@ -157,10 +163,11 @@ def pair(bench: Bench, field: Field, out: Mapping[str, Verdict]) -> tuple[Field,
     """Return who is left of the field once those `out` are gone, with a twin of the first, and the entrants of both."""
     kept = [entrant for entrant in bench.entrants if entrant.name in field.ready and entrant.name not in out]
     if not kept:
-        return Field({}, field.failed), list(bench.entrants)
+        return Field({}, field.failed, field.peers_ns), list(bench.entrants)
     twin = twin_of(next((entrant for entrant in kept if entrant.kind == "variant"), kept[0]))
     found = prepare(bench, [*kept, twin])
-    return Field(found.ready, {**field.failed, **found.failed}), [*bench.entrants, twin]
+    failed, peers_ns = {**field.failed, **found.failed}, field.peers_ns + found.peers_ns
+    return Field(found.ready, failed, peers_ns), [*bench.entrants, twin]
 
 
 def sample(bench: Bench, field: Field) -> Taken:
@@ -274,6 +281,6 @@ def sweep(bench: Bench, barred: Mapping[str, Verdict]) -> Sweep:
         entries=[found.entry(entrant) for entrant in entrants],
         rounds=[one.conditions for one in taken.rounds],
         ended=taken.ended,
-        cost=Cost(device_ns=spent_ns, sampling_ns=screened.spent_ns + taken.spent_ns),
+        cost=Cost(device_ns=spent_ns, sampling_ns=screened.spent_ns + taken.spent_ns, peers_ns=left.peers_ns),
     )
     return derive(measured, bench.terms)

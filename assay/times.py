@@ -43,7 +43,7 @@ KINDS = {"variant": "", "peer": "library", "twin": "again"}
 
 @dataclass(frozen=True)
 class TimeRow:
-    """One entrant of a sweep. `against`: its time over that of the fastest library peer of its precision, and what
+    """One entrant of a sweep. `against`: its time over that of the library peer that it is set against, and what
     follows; `why` is the reason.
     """
 

@@ -31,7 +31,7 @@ from assay.record import (
     Unavailable,
     Verdict,
 )
-from assay.sampling import Burst, Limits, Subject
+from assay.sampling import Burst, Limits, Made, Subject
 from assay.speeds import Terms, launch_cost, nothing_timed
 from assay.stage import Job, run
 from assay.sweep import Bench, sweep
@@ -95,6 +95,21 @@ def compile_ahead(job: Job, before: Before, cache: str) -> Precompiled | None:
         )
 
 
+def make_ready(job: Job, before: Before, cache: str, child: Asked) -> Precompiled | None:
+    """Compile everything and have inputs made meanwhile, so that the device waits for neither.
+
+    A fault of the child's is met again, and recorded, once the kernel is to be timed.
+    """
+    settings = job.settings
+    with ThreadPoolExecutor(1) as beside:
+        ahead = beside.submit(compile_ahead, job, before, cache)
+        # Asked in this thread: a child process ends with the thread that started it.
+        ask(child, {"do": "make", "seed": settings.seeds[0]}, Made, settings.timing.prepare_limit_s)
+        # The first estimate imports scipy, which takes a second: it is made now, and not while the device waits.
+        launch_cost([1.0])
+        return ahead.result()
+
+
 def unloaded(fault: Fault) -> Verdict:
     """Return why the child could not describe the kernel: the file's fault, or a torch without a device."""
     if fault.kind == "NoDeviceError":
@@ -133,6 +148,7 @@ def terms_of(before: Before, device: Device | None, limits: Limits, declaration:
         ceilings=[ceiling(one.name, one.how, one.work, one.samples_ns) for one in limits.bursts],
         runs_into=declaration.ceilings,
         contrasts=declaration.contrasts,
+        rivals=declaration.rivals,
     )
 
 
@@ -179,7 +195,7 @@ def find(job: Job) -> Timing:
     before = Before(job.read("environment").result, job.read("compile").result, gpu, job.settings)
     # An empty cache, so that the digests recorded are of what this run compiled.
     with tempfile.TemporaryDirectory(prefix="assay-timing-") as cache, worker(job, cache) as child:
-        before = replace(before, ahead=compile_ahead(job, before, cache))
+        before = replace(before, ahead=make_ready(job, before, cache, child))
         return time_kernel(child, before, str(job.name))
 
 

@@ -3,8 +3,8 @@
 Everything is a ratio taken round by round, from good rounds, of rows whose verdict is passed.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from assay.record import (
     Best,
@@ -17,6 +17,7 @@ from assay.record import (
     Unavailable,
     Verdict,
     Versus,
+    as_float,
 )
 from assay.resampling import ratio
 from assay.sampling import AGAIN
@@ -64,11 +65,15 @@ def samples_of(row: Row, mode: Mode, good: Sequence[int]) -> list[float]:
 
 @dataclass(frozen=True)
 class Field:
-    """The rows of one size, the numbers of its good rounds, and the margin within which times are the same."""
+    """The rows of one size, the numbers of its good rounds, and the margin within which times are the same.
+
+    `rivals`: by peer, the precisions that are set against it where no peer has them.
+    """
 
     rows: Sequence[Row]
     good: Sequence[int]
     margin: float
+    rivals: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def ratio(self, over: Row, under: Row, mode: Mode) -> Estimate:
         """Return one row's time over another's."""
@@ -121,15 +126,42 @@ def _mode_words(a: Row, b: Row, mode: Mode) -> str:
     return ""
 
 
+def opponents(field: Field) -> dict[str, Row]:
+    """Return, by precision, the peer that variants are set against: the fastest of that precision, or else the fastest
+    that is declared its rival.
+    """
+    others: dict[str, Row] = {}
+    timed = [(time, peer) for peer in field.rows if peer.kind == "peer" and (time := time_of(peer)) is not None]
+    for _, peer in sorted(timed, key=lambda one: one[0]):
+        for precision in field.rivals.get(peer.entrant, ()):
+            others.setdefault(precision, peer)
+    return {**others, **fastest(field.rows, "peer")}
+
+
+def tempered(row: Row, peer: Row, conclusion: Conclusion, reason: str) -> tuple[Conclusion, str]:
+    """Return a conclusion that counts accuracy in: what errs more than a peer of another precision does not beat it."""
+    if row.precision == peer.precision:
+        return conclusion, reason
+    if isinstance(row.accuracy, Unavailable) or isinstance(peer.accuracy, Unavailable):
+        errors, within = f"how much it and {peer.entrant} err is not known", False
+    else:
+        ours, theirs = as_float(row.accuracy.normwise), as_float(peer.accuracy.normwise)
+        errors, within = f"its error is {ours:.2g}, that of {peer.entrant} {theirs:.2g}", ours <= theirs
+    # Written so that NaN is not within.
+    if not within and conclusion in ("faster", "same"):
+        return "inconclusive", f"{reason}, but {errors}"
+    return conclusion, f"{reason}; {errors}"
+
+
 def versus(field: Field, floor: float) -> Iterator[Versus]:
-    """Yield how each timed variant compares with the fastest peer of its precision, where there is one."""
-    peers = fastest(field.rows, "peer")
+    """Yield how each timed variant compares with the peer that it is set against, where there is one."""
+    peers = opponents(field)
     for row in field.rows:
         peer = peers.get(row.precision)
         if row.kind == "variant" and row.verdict.outcome == "passed" and peer is not None:
             mode = common_mode(row, peer)
             found = field.ratio(row, peer, mode)
-            conclusion, reason = conclude(found, floor, field.margin)
+            conclusion, reason = tempered(row, peer, *conclude(found, floor, field.margin))
             yield Versus(
                 entrant=row.entrant,
                 against=peer.entrant,

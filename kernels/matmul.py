@@ -204,5 +204,8 @@ KERNEL = Kernel(
     dot=Dot("a", "b", "c", {"m": 64, "n": 64, "k": 64}),
     work=work,
     contrasts=[Contrast("ieee", "tf32")],
-    peers=[Peer("cuBLAS fp32", "ieee", cublas("ieee")), Peer("cuBLAS tf32", "tf32", cublas("tf32"))],
+    peers=[
+        Peer("cuBLAS fp32", "ieee", cublas("ieee"), rivals=("tf32x3", "bf16x3", "bf16x6")),
+        Peer("cuBLAS tf32", "tf32", cublas("tf32")),
+    ],
 )

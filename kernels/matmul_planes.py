@@ -675,7 +675,7 @@ KERNEL = Kernel(
     bound=[LOOSE, ComponentwiseBound(terms=terms)],
     dot=Dot("a", "b", "c", {"m": 64, "n": 64, "k": 64}),
     work=work,
-    peers=[Peer("cuBLAS fp32", "ieee", cublas("ieee"))],
+    peers=[Peer("cuBLAS fp32", "ieee", cublas("ieee"), rivals=("bf16x6", "fp16x3"))],
     capability=(9, 0),
     newest=(9, 0),
 )

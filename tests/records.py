@@ -389,11 +389,11 @@ RUNS_INTO: dict[str, tuple[CeilingName, int]] = {"ieee": ("fp32", 1), "tf32": ("
 
 
 def entry(entrant: Entrant, median_ns: float, host_ns: float = 2000.0, apart: float = 0.0) -> Entry:
-    """Return one entrant's samples, within 0.2% of whole nanoseconds; replays take `host_ns` less than events.
+    """Return one entrant's samples, within 0.1% of whole nanoseconds; replays take `host_ns` less than events.
 
     Twins lie `apart` from each other, up and down in turn.
     """
-    moved = [1 + 0.0002 * (at * 8 % ROUNDS - 10) + apart * (at % 3 - 1) for at in range(ROUNDS)]
+    moved = [1 + 0.0001 * (at * 8 % ROUNDS - 10) + apart * (at % 3 - 1) for at in range(ROUNDS)]
     samples = [float(round(median_ns * factor)) for factor in moved]
     ours = entrant.kind != "peer"
     return Entry(

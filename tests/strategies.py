@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from hypothesis import reject
 from hypothesis import strategies as st
 from msgspec import inspect
 
@@ -24,7 +25,14 @@ def _integer(node: inspect.IntType) -> st.SearchStrategy[int]:
 
 
 def _record(node: inspect.StructType) -> st.SearchStrategy[Any]:
-    return st.builds(node.cls, **{field.name: _strategy(field.type) for field in node.fields})
+    def make(**fields: Any) -> Any:
+        try:
+            return node.cls(**fields)
+        except ValueError:
+            # What a record refuses of its fields together, no type says.
+            reject()
+
+    return st.builds(make, **{field.name: _strategy(field.type) for field in node.fields})
 
 
 def _strategy(node: inspect.Type) -> st.SearchStrategy[Any]:  # one line a kind of type

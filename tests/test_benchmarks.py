@@ -16,6 +16,7 @@ from assay.correctness import DESCRIBE, Described
 from assay.kernel import Variant
 from assay.precompiling import precompile
 from assay.record import Declaration, Verdict
+from assay.speeds import stretches
 from benchmarks import repeatability, sweep_against_autotune
 from benchmarks.autotune import configuration
 from benchmarks.project import Project, project, variables
@@ -128,6 +129,6 @@ def test_a_run_says_what_company_it_had() -> None:
     alone, none = replaced(records.conditions(), other_processes=0), records.UNREAD
     shared, unknown = replaced(alone, other_processes=1), replaced(alone, other_processes=none)
     sweep = replaced(records.timing(records.MATMUL, records.device()).sweeps[0], ended="time", outside=[0])
-    said = rounds_of(replaced(sweep, rounds=[alone, shared, shared, unknown]))
+    said = rounds_of(replaced(sweep, stretches=stretches([alone, shared, shared, unknown])))
     company = "another process on the device in 2 (not known of 1)"
     assert said == f"4 rounds, 1 outside the band, {company}, ended: time"

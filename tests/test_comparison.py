@@ -148,6 +148,17 @@ def test_it_describes_the_output_in_its_own_type_and_shape() -> None:
     )
 
 
+@given(st.lists(st.integers(1, 5), max_size=4), st.data())
+def test_the_worst_element_is_found_in_any_shape(shape: list[int], data: st.DataObject) -> None:
+    want = torch.zeros(shape, dtype=torch.float64)
+    flat = data.draw(st.integers(0, want.numel() - 1))
+    got = want.clone()
+    got.view(-1)[flat] = 1.0
+    index = compare("y", got, want, torch.ones_like(want), rule="rule", words="").worst.index
+    assert len(index) == len(shape)
+    assert got[tuple(index)] == 1.0
+
+
 def test_a_single_number_has_an_empty_index() -> None:
     one = torch.tensor(2.0, dtype=torch.float64)
     assert compare("y", one, one, torch.zeros((), dtype=torch.float64), rule="rule", words="").worst.index == []

@@ -160,6 +160,12 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
         load_settings(tmp_path / "absent.yaml")
 
 
+def test_a_clock_band_that_no_clock_lies_in_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"\$\.timing\.clock_band: found \[1, 0\.6\]; allowed: the lower end first"):
+        parse_settings({"timing": {"clock_band": [1.0, 0.6]}}, "some.yaml")
+    assert parse_settings({"timing": {"clock_band": [0.8, 0.8]}}, "some.yaml").timing.clock_band == (0.8, 0.8)
+
+
 def test_a_date_is_no_seed() -> None:
     with pytest.raises(ConfigError, match=r"\$\.seeds\[0\]"):
         parse_settings({"seeds": [datetime.date(2026, 9, 1)]}, "some.yaml")

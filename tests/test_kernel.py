@@ -131,6 +131,10 @@ REFUSED = {
         GOOD + "object.__setattr__(KERNEL, 'ceilings', {'f32': ('fp64', 1)})",
         "ceilings, f32: found 'fp64'; expected one of bf16, copy, fp32, tf32",
     ),
+    "a-rival-that-no-variant-is": (
+        GOOD.replace("lambda inputs: None)]", "lambda inputs: None, ('f16',))]"),
+        "peer torch, rivals: found 'f16'; expected one of f32",
+    ),
     "another-layout": (
         GOOD.replace('{"n": 1})', '{"n": 1}, {"x": "strided"})'),
         "case one, layouts: found 'strided'; expected one of contiguous, .*, transposed",
@@ -241,3 +245,9 @@ def test_the_ceilings_declared_are_those_of_what_is_timed(written: Callable[...,
     assert load(written(own)).declaration().ceilings == {"f32": ("tf32", 4)}
     unknown = GOOD.replace('"f32"', '"e4m3"')
     assert load(written(unknown)).declaration().ceilings == {}
+
+
+def test_the_rivals_declared_are_those_that_peers_name(written: Callable[..., Path]) -> None:
+    assert load(written(GOOD)).declaration().rivals == {}
+    named = GOOD.replace("lambda inputs: None)]", "lambda inputs: None, rivals=('f32',))]")
+    assert load(written(named)).declaration().rivals == {"torch": ["f32"]}

@@ -1,12 +1,14 @@
 """Which binaries a launch used: each once, in order, and Triton's launcher as it was afterwards."""
 
-from types import SimpleNamespace
+import inspect
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import triton
 from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
-from assay.launches import AutotunedKernel, CompileOnlyDriver, Launches, binary_of, watch
+from assay.launches import AutotunedKernel, CompileOnlyDriver, Launches, binary_of, build_launchers, watch
 
 
 def compiled(binary: bytes, kind: str = "cubin") -> SimpleNamespace:
@@ -47,3 +49,46 @@ def test_the_driver_that_only_compiles_names_its_target_and_has_no_device() -> N
         driver.get_device_interface()
     with pytest.raises(AutotunedKernel, match="declare its configurations as variants instead"):
         driver.get_benchmarker()
+
+
+def host_driver(built: list[object], missing: bool = False) -> ModuleType:
+    """Return a stand-in for Triton's module of this name, which needs the driver's library."""
+
+    def utils() -> None:
+        if missing:
+            raise OSError("libcuda.so cannot found!")
+        built.append("utils")
+
+    module = ModuleType("driver")
+    module.CudaUtils = utils  # type: ignore[attr-defined]
+    module.CudaLauncher = lambda source, metadata: built.append((source, metadata))  # type: ignore[attr-defined]
+    module.make_launcher = None  # type: ignore[attr-defined]
+    return module
+
+
+KERNELS = [SimpleNamespace(src="a", metadata=1), SimpleNamespace(src="b", metadata=2)]
+
+
+@pytest.mark.parametrize(
+    ("launchers", "missing", "expected"),
+    [(True, False, ["utils", ("a", 1), ("b", 2)]), (False, False, ["utils"]), (True, True, [])],
+)
+def test_what_the_hosts_compiler_makes_is_built_ahead(
+    monkeypatch: pytest.MonkeyPatch, launchers: bool, missing: bool, expected: list[object]
+) -> None:
+    built: list[object] = []
+    module = host_driver(built, missing)
+    if not launchers:
+        # Since Triton 3.7 one launcher serves every signature.
+        del module.make_launcher
+    monkeypatch.setattr(triton.backends.nvidia, "driver", module)
+    build_launchers(KERNELS)
+    assert built == expected
+
+
+def test_triton_has_what_is_built_ahead() -> None:
+    from triton.backends.nvidia import driver
+
+    assert callable(driver.CudaUtils)
+    if hasattr(driver, "make_launcher"):
+        assert list(inspect.signature(driver.CudaLauncher).parameters) == ["src", "metadata"]

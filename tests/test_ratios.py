@@ -12,6 +12,7 @@ from records import MATMUL, conditions, device, replaced, row, timing
 from assay.ratios import Movement, Ratio, condition_notes, interval_text, judge, ratio_of, time_changes
 from assay.record import Row, Sweep, Unavailable, Verdict, as_float
 from assay.resampling import FEWEST_ROUNDS
+from assay.speeds import stretches
 from assay.stopping import LONGEST_NS, SHORTEST_NS
 
 TIMES = st.floats(1.0, 1e9)
@@ -127,7 +128,7 @@ def sweep(*rows: Row, size: str = "2048", n: int = 2048, clock: int = 1980, outs
         size=size,
         dimensions={"n": n},
         rows=list(rows),
-        rounds=[replaced(conditions(clock), event_reasons=0)] * NINE,
+        stretches=stretches([replaced(conditions(clock), event_reasons=0)] * NINE),
         outside=list(outside),
     )
     return found
@@ -223,7 +224,7 @@ def test_what_neither_side_timed_is_left_out() -> None:
 def test_other_clocks_and_disturbances_are_noted() -> None:
     calm, hot = sweep(clock=1980), sweep(clock=1200)
     assert list(condition_notes("matmul", [calm], [calm])) == []
-    disturbed = replaced(hot, rounds=[replaced(one, event_reasons=0x20) for one in hot.rounds])
+    disturbed = replaced(hot, stretches=stretches([replaced(one, event_reasons=0x20) for one in hot.rounds]))
     assert list(condition_notes("matmul", [calm], [disturbed])) == [
         "matmul 2048: the median SM clock was 1980 MHz in A and 1200 MHz in B",
         "matmul 2048: in B, software thermal slowdown beside 9 of 9 rounds",

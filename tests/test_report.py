@@ -263,7 +263,7 @@ def test_how_a_size_was_sampled_is_on_both_pages() -> None:
         assert "sets in turn of 48 MiB from seed 20260901" in page
         assert "Further right is faster, further down more accurate." in page
         assert "Not in the picture: cuBLAS fp32 (no error: nothing is claimed of it)" in page
-        assert "of the device, 2.1 s of it sampling" in page
+        assert "of the device, 0 s of it preparing libraries and 2.1 s sampling: " in page
 
 
 def test_what_a_search_left_out_is_on_both_pages_and_each_table_has_its_caption() -> None:

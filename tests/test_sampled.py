@@ -7,6 +7,7 @@ from records import MATMUL, conditions, device, replaced, timing
 
 from assay.record import Cost, Ended, Estimate, Sweep, Unavailable
 from assay.sampled import ENDED, LONGEST_LIST, card_facts, sampling_facts
+from assay.speeds import stretches
 
 UNREAD = Unavailable(reason="Not Supported")
 
@@ -23,7 +24,7 @@ def facts(**changes: Any) -> dict[str, str]:
 @pytest.mark.parametrize("ended", get_args(Ended))
 def test_rounds_are_counted_with_the_good_ones_and_why_they_ended(ended: Ended) -> None:
     rounds = [conditions()] * 9
-    found = facts(rounds=rounds, outside=[2, 3], ended=ended)
+    found = facts(stretches=stretches(rounds), outside=[2, 3], ended=ended)
     assert found["rounds"] == f"9, of which 7 are good; {ENDED[ended]}"
 
 
@@ -34,7 +35,7 @@ def test_the_widest_interval_is_shown_or_why_there_is_none() -> None:
 
 def test_rounds_outside_the_clock_band_are_listed_with_their_clocks() -> None:
     rounds = [conditions(1980), *[conditions(1100)] * 2, conditions(1980), conditions(1000)]
-    assert facts(rounds=rounds, outside=[1, 2, 4])["outside the clock band"] == (
+    assert facts(stretches=stretches(rounds), outside=[1, 2, 4])["outside the clock band"] == (
         "3 of 5 rounds, kept and not used: 1 to 2, 4; 1100 MHz, from 1000 to 1100"
     )
     assert facts()["outside the clock band"] == "no round"
@@ -42,7 +43,7 @@ def test_rounds_outside_the_clock_band_are_listed_with_their_clocks() -> None:
 
 def test_too_many_to_list_are_named_by_their_range() -> None:
     outside = list(range(0, 200, 2))
-    found = facts(rounds=[conditions(1000)] * 200, outside=outside)["outside the clock band"]
+    found = facts(stretches=stretches([conditions(1000)] * 200), outside=outside)["outside the clock band"]
     assert "some from 0 to 198;" in found
     assert len(found) < LONGEST_LIST + 80
 
@@ -80,8 +81,12 @@ def test_what_no_graph_could_replay_is_named_with_the_reason() -> None:
 
 
 def test_cost_is_set_against_pure_sampling() -> None:
-    assert facts(cost=Cost(device_ns=13_000_000_000, sampling_ns=10_000_000_000))["cost"] == (
-        "13 s of the device, 10 s of it sampling: 1.3 times"
+    whole = Cost(device_ns=13_000_000_000, sampling_ns=10_000_000_000)
+    assert facts(cost=whole)["cost"] == (
+        "13 s of the device, 0 s of it preparing libraries and 10 s sampling: 1.3 times, the libraries left out"
+    )
+    assert facts(cost=replaced(whole, peers_ns=2_000_000_000))["cost"] == (
+        "13 s of the device, 2 s of it preparing libraries and 10 s sampling: 1.1 times, the libraries left out"
     )
     assert facts(cost=Cost(device_ns=2_000_000_000, sampling_ns=0))["cost"] == "2 s of the device"
 

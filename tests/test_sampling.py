@@ -1,5 +1,6 @@
 """Laws of the schedule and of the sets, and of one round on a simulated device whose every duration is known."""
 
+import random
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,6 +17,7 @@ from assay.sampling import (
     Lane,
     Launch,
     Recording,
+    middle,
     schedule,
     set_count,
     take_round,
@@ -161,6 +163,37 @@ def test_a_replay_is_sampled_beside_the_launch(events: int, replay: int) -> None
     assert found.samples_ns == {"y": 5, "x": events}
     assert found.replays_ns == {"x": replay}
     assert [name for name in device.history if name != "flush"] == ["y"] * 2 + ["launched"] * 2 + ["replayed"] * 3
+
+
+@given(st.lists(st.integers(1, 10**6).map(float), min_size=1, max_size=20), st.randoms())
+def test_the_middle_is_a_mean_of_the_middle_half_in_any_order(values: list[float], shuffler: random.Random) -> None:
+    ordered, found = sorted(values), middle(shuffler.sample(values, len(values)))
+    assert found == middle(values)
+    # A quarter lies on either side, but for what rounds away.
+    quarter = round((len(values) - 0.5) / 4)
+    assert ordered[quarter] <= found <= ordered[-quarter - 1]
+    assert middle([7.0 - value for value in values]) == pytest.approx(7.0 - found)
+
+
+@given(st.lists(st.integers(1, 10**6).map(float), min_size=3, max_size=20), st.data())
+def test_a_late_quarter_does_not_move_the_middle(values: list[float], data: st.DataObject) -> None:
+    ordered = sorted(values)
+    late = (len(ordered) + 1) // 4
+    delays = data.draw(st.lists(st.integers(0, 10**9), min_size=late, max_size=late))
+    delayed = [value + more for value, more in zip(ordered[-late:], delays, strict=True)]
+    assert middle([*ordered[:-late], *delayed]) == middle(ordered)
+
+
+def test_the_middle_of_three_is_their_median_and_that_of_eight_the_mean_of_four() -> None:
+    assert middle([5.0, 1.0, 900.0]) == 5.0
+    assert middle([1.0, 2.0, 32.0, 64.0, 64.0, 96.0, 700.0, 800.0]) == 64.0
+    with pytest.raises(ValueError, match="mean"):
+        middle([])
+
+
+def test_the_middle_is_finer_than_the_clock() -> None:
+    # A launch of 8304 ns whose ends a clock of 32 ns rounds this way or that.
+    assert middle([8288.0, 8288.0, 8288.0, 8320.0, 8320.0, 8320.0, 8320.0, 8320.0]) == 8312.0
 
 
 def test_samples_are_whole_nanoseconds() -> None:

@@ -16,7 +16,7 @@ from records import MATMUL, ROUNDS, conditions, entries_of, measured, terms
 from assay.chain import place
 from assay.record import Conditions, Device, Sweep, Unavailable, Verdict
 from assay.soundness import faults
-from assay.speeds import Entry, Measured, Terms, derive, nothing_timed
+from assay.speeds import Entry, Measured, Terms, derive, nothing_timed, stretches
 
 TIMING, GPU, COMPILE = (place(stage, "matmul") for stage in ("timing", "gpu", "compile"))
 SWEEP = f"{TIMING}/result/sweeps/0"
@@ -123,7 +123,7 @@ def short(rounds: int, **changes: Any) -> Change:
 
 def cut(sweep: Sweep, rounds: int) -> Sweep:
     rows = [replace(one, samples_ns=one.samples_ns[:rounds], replays_ns=NOT_TOLD) for one in sweep.rows]
-    return replace(sweep, rows=rows, rounds=sweep.rounds[:rounds])
+    return replace(sweep, rows=rows, stretches=stretches(sweep.rounds[:rounds]))
 
 
 # What is derived
@@ -175,7 +175,7 @@ DERIVED: dict[str, tuple[Spoil, str]] = {
         r"/rows/0/verdict/outcome: expected \"passed\", found \"failed\"",
     ),
     "passed though throttled": (
-        put("rounds", lambda found: [conditions(SLOW)] * 5 + found[5:]),
+        put("stretches", lambda found: stretches([conditions(SLOW)] * 5) + found[5:]),
         r"/rows/0/verdict/outcome: expected \"cantTell\", found \"passed\"",
     ),
     "passed with too few samples": (
@@ -249,7 +249,7 @@ ROWS: dict[str, tuple[Spoil, str]] = {
         r'/rows/6/kind: expected "peer", found "twin"',
     ),
     "fewer rounds than samples": (
-        put("rounds", lambda rounds: rounds[1:]),
+        put("stretches", lambda found: found[1:]),
         r"/rows/0/samples_ns: expected one sample for each of 20 rounds, found 21",
     ),
     "fewer replays than rounds": (
@@ -261,8 +261,8 @@ ROWS: dict[str, tuple[Spoil, str]] = {
         r"/rows/0/samples_ns: expected one sample for each of 21 rounds",
     ),
     "more rounds than set": (
-        put("rounds", lambda rounds: rounds * 20),
-        r"/rounds: expected at most 400, as set, found 420",
+        put("stretches", lambda found: found * 150),
+        r"/stretches: expected at most 3000, as set, found 3150",
     ),
     "a variant that is said not to apply": (
         remade(left_out(UNSUPPORTED)),
@@ -305,7 +305,7 @@ def test_rows_are_of_the_entrants_and_rounds_that_there_were(case: str) -> None:
 ENDS: dict[str, tuple[Change, str]] = {
     "at the most rounds": (
         lambda found: changed(found, ended="rounds"),
-        "expected another reason to stop than the most rounds, 400, after 21",
+        "expected another reason to stop than the most rounds, 3000, after 21",
     ),
     "precise with too few good rounds": (
         lambda found: changed(found, rounds=[conditions(SLOW)] * 2 + list(found.rounds)[2:]),
@@ -313,7 +313,7 @@ ENDS: dict[str, tuple[Change, str]] = {
     ),
     "precise with a wide interval": (
         first(samples_ns=[4e5 + 900 * (at % 3) for at in range(ROUNDS)]),
-        "expected no interval wider than 0.001, as set, found 0.0022",
+        "expected no interval wider than 0.0007, as set, found 0.0022",
     ),
     "with nothing to sample": (
         lambda found: changed(found, ended="nothing"),

@@ -1,5 +1,6 @@
 """Laws of the record that is derived from a size's samples."""
 
+import itertools
 import math
 import random
 from dataclasses import replace
@@ -12,11 +13,23 @@ from records import LAUNCHES_NS, MATMUL, ROUNDS, conditions, entries_of, entry, 
 
 from assay.artifact import canonical, decode
 from assay.config import TimingSettings
+from assay.errors import RecordError
 from assay.rates import ceiling
-from assay.record import Drift, Estimate, Outcome, Row, Sweep, Timing, Unavailable, Verdict
+from assay.record import (
+    MOST_ROUNDS,
+    Conditions,
+    Drift,
+    Estimate,
+    Outcome,
+    Row,
+    Sweep,
+    Timing,
+    Unavailable,
+    Verdict,
+)
 from assay.resampling import FEWEST_ROUNDS, estimate, half_width
 from assay.sampling import Entrant, Round
-from assay.speeds import Entry, Measured, derive, in_band, launch_cost, nothing_timed, plausible, pruned
+from assay.speeds import Entry, Measured, derive, in_band, launch_cost, nothing_timed, plausible, pruned, stretches
 from assay.stopping import LONGEST_NS, Sampler
 
 TIMES = st.integers(50000, 10**9).map(float)
@@ -107,7 +120,9 @@ def test_nothing_is_derived_without_a_passed_verdict(outcome: Outcome) -> None:
 def test_replays_count_where_events_measure_the_host() -> None:
     launch = launch_cost(LAUNCHES_NS)
     assert isinstance(launch, Estimate)
-    for host, bound in ((launch.median, False), (launch.median + 1, True)):
+    events = estimate(entry(entrant(), 4e5).samples_ns)
+    # The whole interval must be clear, not the median alone.
+    for host, bound in ((events.high - events.low + launch.median, False), (events.high - events.low + 2911, True)):
         found = only(entry(entrant(), 4e5, host_ns=host))
         assert found.launch_bound == bound
         assert found.time_ns == (found.replay if bound else found.events)
@@ -195,11 +210,11 @@ def test_a_passed_row_says_how_it_was_timed() -> None:
         return only(entry(entrant(), 4e5), **changes).verdict.reason
 
     assert said().split("; ") == [
-        "timed in 21 interleaved rounds, each the median of 5 launches",
-        "until every median's interval was within 0.1% of it",
+        "timed in 21 interleaved rounds, each the middle of 5 launches",
+        "until every median's interval was within 0.07% of it",
         "power limit beside 21 of 21 rounds",
     ]
-    assert "each the median of 3 launches" in said(inputs=NOTHING)
+    assert "each the middle of 3 launches" in said(inputs=NOTHING)
     assert "the most that are taken, before every" in said(ended="rounds")
     limit = f"{SETTINGS.limit_s:g} s"
     assert f"no more of {SETTINGS.rounds} fit in {limit}, before every" in said(ended="time")
@@ -317,3 +332,20 @@ def test_the_best_of_each_precision_is_never_left_out(times: dict[str, float]) -
         fastest = min((name for name in times if name[0] == precision), key=times.__getitem__)
         assert fastest not in found
         assert all((times[name] > 1.5 * times[fastest]) == (name in found) for name in times if name[0] == precision)
+
+
+@given(st.lists(st.sampled_from([conditions(1980), conditions(1900), conditions(SLOW)]), max_size=40))
+def test_the_cards_state_is_kept_once_for_rounds_in_a_row(rounds: list[Conditions]) -> None:
+    found = stretches(rounds)
+    assert [one.conditions for one in found for _ in range(one.rounds)] == rounds
+    assert all(one.conditions != other.conditions for one, other in itertools.pairwise(found))
+
+
+def test_a_record_of_more_rounds_than_there_can_be_is_refused() -> None:
+    found = derive(whole(), terms())
+    many = [replaced(found.stretches[0], rounds=MOST_ROUNDS)]
+    assert len(replaced(found, stretches=many).rounds) == MOST_ROUNDS
+    text = canonical(found).replace(b'"rounds":1}', b'"rounds":100000}')
+    assert text != canonical(found)
+    with pytest.raises(RecordError, match="more than 100000 rounds"):
+        decode(text, Sweep, "sweep")

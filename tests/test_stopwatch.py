@@ -125,6 +125,40 @@ def test_another_size_starts_over(tmp_path: Path) -> None:
         take(worker, "ieee/right")
 
 
+def test_inputs_made_ahead_are_those_that_are_fed_and_no_device_is_touched(tmp_path: Path) -> None:
+    devices: list[HostDevice] = []
+
+    def device() -> HostDevice:
+        devices.append(CachedDevice())
+        return devices[-1]
+
+    worker = Worker(write_toy(tmp_path, ("ieee", "right"), sizes=(64, 128)), device)
+    assert worker.answer({"do": "make", "seed": 7}) == {"sizes": 2}
+    assert devices == []
+    made = worker._made["n64", 7]["x"]
+    prepare(worker, "ieee/right")
+    assert worker._contest is not None
+    assert worker._contest.values[0]["x"] is made
+    for index, values in enumerate(worker._contest.values):
+        assert torch.equal(values["x"], torch.randn(64, generator=torch.Generator().manual_seed(7 + index)))
+    # Let go by then, and made anew where another seed is asked for.
+    assert list(worker._made) == [("n128", 7)]
+    convert(worker.answer({"do": "inputs", "size": "n128", "seed": 8}), Inputs, "answer")
+    other = worker._contest.values[0]["x"]
+    assert torch.equal(other, torch.randn(128, generator=torch.Generator().manual_seed(8)))
+
+
+def test_how_long_each_request_took_is_printed_but_for_rounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = toy(tmp_path, ("ieee", "right"))
+    prepare(worker, "ieee/right")
+    take(worker, "ieee/right")
+    check(worker, "ieee/right")
+    printed = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["prepare n64 ieee/right", "check n64 ieee/right"]
+
+
 @pytest.fixture(scope="module")
 def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
     folder = tmp_path_factory.mktemp("child")

@@ -113,10 +113,25 @@ def test_all_entrants_are_timed_side_by_side(tmp_path: Path) -> None:
     assert len(orders) == 8
     assert all(sorted(order) == sorted(names) for order in orders)
     assert len({tuple(order) for order in orders}) > 1
-    assert found.rows[0].verdict.reason.startswith("timed in 8 interleaved rounds, each the median of 1 launches")
+    assert found.rows[0].verdict.reason.startswith("timed in 8 interleaved rounds, each the middle of 1 launches")
     assert isinstance(found.inputs, Inputs)
     assert found.inputs.seed == 7
     assert 0 < found.cost.sampling_ns <= found.cost.device_ns
+
+
+def test_preparing_peers_is_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0)
+
+    def slow(request: Answer, answer: Answer | Fault) -> Answer | Fault:
+        # A library that tunes itself takes a second, and anything else a thousandth part of one.
+        clock.now += 10**9 if request.get("entrant") == "torch" and request["do"] == "prepare" else 10**6
+        return answer
+
+    monkeypatch.setattr("assay.sweep.time", SimpleNamespace(monotonic=lambda: 0.0, monotonic_ns=lambda: clock.now))
+    found, child = swept(tmp_path, ("ieee", "right"), change=slow)
+    prepared = sum(request["entrant"] == "torch" for request in asked(child, "prepare"))
+    assert found.cost.peers_ns == prepared * 10**9
+    assert found.cost.device_ns - found.cost.peers_ns < 10**9
 
 
 def test_the_twin_is_the_first_variant_once_more(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,24 @@ def test_only_what_is_timed_is_compiled_ahead(tmp_path: Path, monkeypatch: pytes
     assert asked["wanted"] == {"ieee/a": ["n64", "n128"]}
     assert beside == ["sm_80 cache"]
     assert (asked["target"], asked["cache"], asked["workers"], asked["limit_s"]) == ("sm_80", "cache", 3, 11.0)
+
+
+def test_inputs_are_made_meanwhile_and_a_fault_there_is_met_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, threads = Precompiled(launches=2, workers=3, duration_ns=4), list[Any]()
+    monkeypatch.setattr(timing, "compile_ahead", lambda job, before, cache: compiled)
+
+    class Broken(InProcess):
+        def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
+            threads.append((threading.current_thread(), request, limit_s))
+            return Fault("crash", "the process was killed by SIGSEGV")
+
+    broken = Broken(write_toy(tmp_path, ("ieee", "right")))
+    assert timing.make_ready(job(tmp_path), before(), "cache", broken) == compiled
+    # A child process ends with the thread that started it.
+    asked = {"do": "make", "seed": SETTINGS.seeds[0]}
+    assert threads == [(threading.main_thread(), asked, SETTINGS.timing.prepare_limit_s)]
 
 
 def test_the_ceilings_kernels_are_compiled_ahead_and_not_on_the_device(

@@ -1,6 +1,7 @@
 """Laws of comparing entrants round by round."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from records import ROUNDS, entry, measured, row, terms
 
-from assay.record import Conclusion, Estimate, Null, Outcome, Row, Unavailable, Verdict
+from assay.record import Accuracy, Conclusion, Estimate, Null, Outcome, Row, Unavailable, Verdict, Versus, number
 from assay.resampling import estimate
 from assay.sampling import Entrant, twin_of
 from assay.speeds import derive
@@ -186,6 +187,68 @@ def test_two_are_compared_by_events_where_one_has_no_replay_and_it_is_said() -> 
     assert found.mode == "events"
     assert found.reason.endswith("; by events, which measured the host, since there are no replays of both")
     assert samples_of(peer, "replay", GOOD) == []
+
+
+# Rivals of another precision
+
+
+def erring(row: Row, error: float) -> Row:
+    return replace(row, accuracy=Accuracy(normwise=error, largest=error))
+
+
+def against(variant: Row, *peers: Row, rivals: Mapping[str, Sequence[str]]) -> list[Versus]:
+    return list(versus(Field([variant, *peers], GOOD, 0.01, rivals), 0.001))
+
+
+QUICK = erring(timed("planes/a", 2e5), 2e-7)
+LIBRARY = erring(timed("f/p", 4e5, "peer"), 8e-7)
+
+
+def test_without_a_peer_of_its_precision_a_variant_meets_the_fastest_declared_rival() -> None:
+    slower, other = erring(timed("g/slow", 6e5, "peer"), 8e-7), erring(timed("g/quick", 1e5, "peer"), 1e-3)
+    rivals = {"f/p": ["planes"], "g/slow": ["planes"]}
+    [found] = against(QUICK, slower, LIBRARY, other, rivals=rivals)
+    assert (found.against, found.conclusion) == ("f/p", "faster")
+    assert found.reason.endswith("; its error is 2e-07, that of f/p 8e-07")
+    assert against(QUICK, LIBRARY, other, rivals={}) == []
+
+
+def test_a_peer_of_its_own_precision_comes_before_any_rival() -> None:
+    own = timed("planes/p", 9e5, "peer")
+    [found] = against(QUICK, own, LIBRARY, rivals={"f/p": ["planes"]})
+    assert found.against == "planes/p"
+    assert "error" not in found.reason
+
+
+def test_a_rival_without_a_time_is_none() -> None:
+    assert against(QUICK, timed("f/p", 4e5, "peer", "failed"), rivals={"f/p": ["planes"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "time", "conclusion"),
+    [
+        (8e-7, 8e-7, 2e5, "faster"),
+        (9e-7, 8e-7, 2e5, "inconclusive"),
+        (9e-7, 8e-7, 4e5, "inconclusive"),
+        (9e-7, 8e-7, 9e5, "slower"),
+        (2e-7, 8e-7, 4e5, "same"),
+        (number(math.nan), 8e-7, 2e5, "inconclusive"),
+        (2e-7, number(math.nan), 2e5, "inconclusive"),
+    ],
+)
+def test_what_errs_more_than_its_rival_does_not_beat_it(ours: Any, theirs: Any, time: float, conclusion: str) -> None:
+    variant, peer = erring(timed("planes/a", time), ours), erring(LIBRARY, theirs)
+    [found] = against(variant, peer, rivals={"f/p": ["planes"]})
+    assert found.conclusion == conclusion
+
+
+def test_errors_that_are_not_known_beat_nobody() -> None:
+    unknown = replace(LIBRARY, accuracy=Unavailable(reason="it returned nothing"))
+    [found] = against(QUICK, unknown, rivals={"f/p": ["planes"]})
+    assert (found.conclusion, found.reason.endswith(", but how much it and f/p err is not known")) == (
+        "inconclusive",
+        True,
+    )
 
 
 # Contrasts
