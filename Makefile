@@ -1,5 +1,6 @@
 # make report   makes .venv and runs `snakemake --cores 1 report`
 # make test     makes .venv and runs every check and test
+# make slurm-test    as root: starts a Slurm of one node here, installed if need be, and runs the pipeline through it
 # make bench-sweep    on a device: a search space against triton.autotune
 # make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
 # make wheelhouse PYTHON=3.12   collects what a GPU node without a network needs
@@ -8,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test bench-sweep bench-repeat wheelhouse
+.PHONY: report check test slurm-test bench-sweep bench-repeat wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -36,6 +37,10 @@ test: .venv/test.done
 	$(BIN)/python -m assay status README.md archive/README.md --check --evidence archive
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
+slurm-test: .venv/slurm.done
+	@$(BIN)/python tests/cluster.py
+	$(BIN)/python -m pytest -m slurm tests/test_slurm.py
+
 # Options of a benchmark; it has --help.
 ARGUMENTS :=
 
@@ -55,6 +60,10 @@ bench-repeat: .venv/run.done
 
 .venv/test.done: envs/test.txt .venv/run.done
 	$(PIP) install --requirement envs/test.txt
+	@touch $@
+
+.venv/slurm.done: envs/slurm.txt .venv/test.done
+	$(PIP) install --requirement envs/slurm.txt
 	@touch $@
 
 # Filled beside and renamed, so that a wheelhouse is complete.

@@ -18,7 +18,10 @@ rule claims:
         "results/logs/claims.log",
     params:
         settings=stage_settings(SETTINGS, "claims"),
-        records=[word for path in (*EVIDENCE, *OPTIONAL) for word in ("--record", path)],
+        # By their paths as inputs, which differ from EVIDENCE where a store holds the files.
+        records=lambda wildcards, input: [
+            word for path in (*input.records, *OPTIONAL) for word in ("--record", path)
+        ],
         # No input, or a report would plant faults: a record of them that changed is seen by its digest.
         optional=" ".join(OPTIONAL.values()),
     shell:

@@ -19,7 +19,10 @@ rule render:
     log:
         "results/logs/report.log",
     params:
-        records=[word for path in (*EVIDENCE, *OPTIONAL) for word in ("--record", path)],
+        # By their paths as inputs, which differ from EVIDENCE where a store holds the files.
+        records=lambda wildcards, input: [
+            word for path in (*input.records, *OPTIONAL) for word in ("--record", path)
+        ],
     shell:
         "python -m assay report {params.records:q} --claims {input.claims:q}"
         " --html {output.html:q} --markdown {output.markdown:q} --out {output.record:q} 2>&1 | tee {log:q}"
