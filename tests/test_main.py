@@ -10,7 +10,8 @@ import pytest
 from project import PYTHON_PATH
 from records import ROOT
 
-from assay.__main__ import COMMANDS, main, usage
+from assay.__main__ import main
+from assay.commands import COMMANDS, usage
 
 
 def assay(*arguments: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":

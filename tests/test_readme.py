@@ -79,7 +79,7 @@ def test_the_paths_it_names_exist() -> None:
 
 
 def test_the_stages_it_names_are_the_stages() -> None:
-    from assay.__main__ import COMMANDS
+    from assay.commands import COMMANDS
 
     named = re.search(r"The stages are (.*?);", README, re.DOTALL)
     assert named is not None

@@ -14,8 +14,8 @@ from typing import get_args
 import pytest
 from project import PER_KERNEL, RECORDS, ROOT, Project
 
-from assay.__main__ import COMMANDS
 from assay.artifact import read
+from assay.commands import COMMANDS
 from assay.record import ARTIFACTS, StageName
 
 pytestmark = pytest.mark.slow
