@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
 from assay.mutation import Mutation
 from assay.original import TIERS, TierName
 from assay.record import Acceptance, Cause, Equivalent, Exposure, Mutant, Teeth, Verdict
@@ -49,6 +51,25 @@ def expose(tier: TierName, seen: Iterable[Seen], ran: bool = False) -> Exposure:
     if passed or not barred:
         return Exposure(tier=tier, place=EVERYWHERE, verdict=saw_nothing(tier, passed), passed=passed)
     return Exposure(tier=tier, place=barred[0][0], verdict=barred[0][1], passed=0)
+
+
+def continued(first: Exposure, more: Exposure) -> Exposure:
+    """Return one exposure for both halves of a tier: `more` looked where `first` had found nothing wrong, or nothing
+    that did not raise.
+    """
+    passed = first.passed + more.passed
+    if first.verdict.outcome == "failed":
+        return replace(first, passed=passed)
+    if more.verdict.outcome == "failed":
+        return replace(more, passed=passed)
+    if not passed:
+        return first if first.verdict.cause != "not-measured" else more
+    return Exposure(tier=first.tier, place=EVERYWHERE, verdict=saw_nothing(first.tier, passed), passed=passed)
+
+
+def is_settled(exposure: Exposure) -> bool:
+    """Return whether what a tier saw so far is a fault whatever the rest of it sees."""
+    return exposure.verdict.outcome == "failed" and not (_raised(exposure.verdict) and not exposure.passed)
 
 
 def has_run(exposures: Iterable[Exposure]) -> bool:

@@ -15,7 +15,7 @@ from assay.findings import findings
 from assay.forking import Session
 from assay.judgement import contrasts
 from assay.mutation import Mutation
-from assay.original import LAUNCH, Original, TierName, build_place, cubins
+from assay.original import LAUNCH, Asked, Original, TierName, build_place, cubins
 from assay.privacy import scrub
 from assay.record import Build, Digest, Exposure, Mutant, Verdict
 
@@ -89,9 +89,18 @@ def _aside(original: Original, tried: Sequence[Tried]) -> Iterator[Seen]:
             yield f"{pair.case} {pair.lesser}/{pair.configuration} against {pair.reference}", pair.verdict
 
 
-def _try_in_turn(process: Session, original: Original, tier: TierName, terms: Terms) -> Iterator[Seen]:
+@dataclass(frozen=True)
+class Part:
+    """What of a tier looks at a faulty version at a time."""
+
+    tier: TierName
+    asked: Sequence[Asked]
+
+
+def _try_in_turn(process: Session, original: Original, part: Part, terms: Terms) -> Iterator[Seen]:
     tried: list[Tried] = []
-    for trial in (Trial(variant, case) for variant, case in original.trials(tier)):
+    tier = part.tier
+    for trial in (Trial(variant, case) for variant, case in part.asked):
         tried.append(try_one(process, trial, terms, original.declaration))
         yield str(trial), tried[-1].check.verdict
         if tier == "gpu":
@@ -101,11 +110,11 @@ def _try_in_turn(process: Session, original: Original, tier: TierName, terms: Te
             process.close()
 
 
-def try_faulty(child: Child, faulty: Faulty, original: Original, tier: TierName, terms: Terms) -> None:
-    """Try a faulty kernel on everything that the kernel itself passed at a tier, until something is wrong."""
+def try_faulty(child: Child, faulty: Faulty, original: Original, part: Part, terms: Terms) -> Exposure:
+    """Try a faulty kernel on what the kernel itself passed, until something is wrong, and return what was seen."""
     with Session(child, faulty.path) as process:
-        seen = _try_in_turn(process, original, tier, terms)
-        faulty.exposures.append(expose(tier, _tidied(seen, faulty.path), has_run(faulty.exposures)))
+        seen = _try_in_turn(process, original, part, terms)
+        return expose(part.tier, _tidied(seen, faulty.path), has_run(faulty.exposures))
 
 
 def compare_plainly(child: Child, faulty: Faulty, original: Original, tier: TierName, terms: Terms) -> None:

@@ -210,6 +210,11 @@ class Case:
     exempt: Mapping[str, str] = field(default_factory=dict)
     once: bool = False
 
+    @property
+    def distant(self) -> bool:
+        """Whether a tensor is spread past 2^31 elements."""
+        return any(layout.startswith("distant") for layout in self.layouts.values())
+
 
 @dataclass(frozen=True)
 class Output:
@@ -326,6 +331,7 @@ class Kernel:
             equivalents=list(self.equivalents),
             ceilings=self._ceilings(),
             rivals={peer.name: list(peer.rivals) for peer in self.peers if peer.rivals},
+            distant=[case.name for case in self.cases if case.distant],
         )
 
     def _ceilings(self) -> dict[str, tuple[CeilingName, int]]:

@@ -25,6 +25,8 @@ from assay.targets import capability_of
 
 TierName = Literal["interpreter", "compile", "gpu"]
 TIERS: tuple[TierName, ...] = ("interpreter", "compile", "gpu")
+Asked = tuple[DeclaredVariant, str]
+"""A variant, and the case that it is tried on."""
 
 
 LAUNCH = "launch"
@@ -87,10 +89,22 @@ class Original:
         """The device that the gpu tier runs on."""
         return self.gpu.device if "gpu" in self.tiers else None
 
-    def trials(self, tier: TierName) -> list[tuple[DeclaredVariant, str]]:
+    def trials(self, tier: TierName) -> list[Asked]:
         """Return the variants and cases that a faulty version is tried on: small cases first, variant by variant."""
+        return [*self.near(tier), *self.distant(tier)]
+
+    def near(self, tier: TierName) -> list[Asked]:
+        """Return those whose tensors are no larger than what is in them, so that many can be tried at a time."""
+        return self._trials(tier, distant=False)
+
+    def distant(self, tier: TierName) -> list[Asked]:
+        """Return those whose tensors are spread past 2^31 elements."""
+        return self._trials(tier, distant=True)
+
+    def _trials(self, tier: TierName, *, distant: bool) -> list[Asked]:
         passed = {(check.variant, check.case): _elements(check) for check in self._checks(tier)}
-        size = {case: elements for (_, case), elements in passed.items()}
+        far = self.declaration.distant
+        size = {case: elements for (_, case), elements in passed.items() if (case in far) == distant}
         cases = sorted(size, key=lambda case: (size[case], self.declaration.cases.index(case)))
         return [
             (variant, case) for variant in self.declaration.variants for case in cases if (variant.id, case) in passed

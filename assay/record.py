@@ -232,7 +232,7 @@ class Declaration(Record, frozen=True, kw_only=True):
     are asked of each precision's first configuration alone. `dot`: whether a rounding canary can be sent through it.
     `rules`: the bounds by name, each with where it comes from. `ceilings`: by precision, the ceiling that its
     arithmetic runs into, and how many products it takes for one. `rivals`: by peer, the precisions of variants that are
-    set against it although it computes in another.
+    set against it although it computes in another. `distant`: cases whose tensors are spread past 2^31 elements.
     """
 
     title: str
@@ -247,6 +247,7 @@ class Declaration(Record, frozen=True, kw_only=True):
     equivalents: list[Equivalent] = field(default_factory=list)
     ceilings: dict[str, tuple[CeilingName, Count]] = field(default_factory=dict)
     rivals: dict[str, list[str]] = field(default_factory=dict)
+    distant: list[str] = field(default_factory=list)
 
 
 class Worst(Record, frozen=True, kw_only=True):

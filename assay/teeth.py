@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.building import Wanted
-from assay.catching import acceptances, accepted_places, line
+from assay.catching import acceptances, accepted_places, continued, is_settled, line
 from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
 from assay.correctness import Terms
 from assay.errors import UsageError
 from assay.exposing import (
     Faulty,
+    Part,
     Rebuild,
     compare_plainly,
     compile_faulty,
@@ -28,7 +29,7 @@ from assay.exposing import (
 from assay.forking import opening
 from assay.mutation import mutants
 from assay.original import Original
-from assay.pool import Item, Pool, worker_count
+from assay.pool import Answered, Item, Pool, worker_count
 from assay.progress import Progress
 from assay.record import Device, Teeth, Unavailable
 from assay.stage import Job, job_of, parser, record_path, run
@@ -36,14 +37,15 @@ from assay.stage import Job, job_of, parser, record_path, run
 WORKER = "assay.faulty"
 
 
-BYTES_EACH = 40 * 2**30
-"""Of device memory for a process: tensors that are spread past 2^31 elements, with copies of them to compare."""
+NEAR_BYTES, DISTANT_BYTES = 8 * 2**30, 40 * 2**30
+"""Of device memory for a process: its context and a few small tensors, or tensors that are spread past 2^31 elements,
+with copies of them to compare."""
 
 
-def room(device: Device | None) -> int:
-    """Return how many processes may use a device at a time, at least one."""
+def room(device: Device | None, each: int) -> int:
+    """Return how many processes that take so many bytes may use a device at a time, at least one."""
     memory = 0 if device is None or isinstance(device.memory_bytes, Unavailable) else device.memory_bytes
-    return max(1, memory // BYTES_EACH)
+    return max(1, memory // each)
 
 
 @dataclass(frozen=True)
@@ -59,22 +61,29 @@ class Field:
         """On what terms a faulty kernel is tried."""
         return Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s)
 
-    def children(self, device: str, environment: Mapping[str, str]) -> list[Child]:
-        """Return children that have imported everything; on a device no more than its memory has room for."""
+    def children(self, device: str, environment: Mapping[str, str], each: int) -> list[Child]:
+        """Return children that have imported everything; on a device as many as have `each` so many bytes."""
         count = worker_count(self.job.settings.teeth.workers)
         if device == "cuda":
-            count = min(count, room(self.original.device))
+            count = min(count, room(self.original.device, each))
         command = [sys.executable, "-m", WORKER, device]
         first = opening(self.job.settings.loading.limit_s)
         logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]
         return [Child(command, environment, log, first) for log in logs]
 
-    def ask(self, what: str, items: Sequence[Item], ask: Callable[[Child, Item], object], device: str) -> list[object]:
+    def ask(
+        self,
+        what: str,
+        items: Sequence[Item],
+        ask: Callable[[Child, Item], Answered],
+        device: str,
+        each: int = NEAR_BYTES,
+    ) -> list[Answered]:
         """Ask of every item, and say how far it is."""
         cache = str(self.folder / "cache")
         environment = interpreting_environment() if device == "cpu" else compiling_environment(cache)
         progress = Progress(f"teeth {self.job.name}, {what}", len(items))
-        answers = Pool(items, ask, progress).run(self.children(device, environment)) if items else []
+        answers = Pool(items, ask, progress).run(self.children(device, environment, each)) if items else []
         progress.close(f"{len(items)} done")
         return list(answers)
 
@@ -94,9 +103,10 @@ def write_all(job: Job, folder: Path) -> list[Faulty]:
 def interpret(field: Field, faults: Sequence[Faulty]) -> None:
     """Put every fault before the interpreter, and look at it in the reference script's way where no device will."""
     original, terms = field.original, field.terms
+    part = Part("interpreter", original.trials("interpreter"))
 
     def ask(child: Child, faulty: Faulty) -> None:
-        try_faulty(child, faulty, original, "interpreter", terms)
+        faulty.exposures.append(try_faulty(child, faulty, original, part, terms))
         if original.device is None:
             compare_plainly(child, faulty, original, "interpreter", terms)
 
@@ -120,15 +130,26 @@ def compile_open(field: Field, faults: Sequence[Faulty]) -> None:
 
 
 def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
-    """Put what is not caught yet before the device, and look at every fault in the reference script's way."""
+    """Put what is not caught yet before the device, and look at every fault in the reference script's way.
+
+    Cases whose tensors fill the device come last, a few at a time: most faults are caught without them.
+    """
     original, terms = field.original, field.terms
+    near, distant = Part("gpu", original.near("gpu")), Part("gpu", original.distant("gpu"))
 
     def ask(child: Child, faulty: Faulty) -> None:
         compare_plainly(child, faulty, original, "gpu", terms)
         if faulty.open:
-            try_faulty(child, faulty, original, "gpu", terms)
+            faulty.exposures.append(try_faulty(child, faulty, original, near, terms))
+
+    def ask_more(child: Child, faulty: Faulty) -> None:
+        more = try_faulty(child, faulty, original, distant, terms)
+        faulty.exposures[-1] = continued(faulty.exposures[-1], more)
 
     field.ask("gpu", faults, ask, "cuda")
+    looked = [faulty for faulty in faults if faulty.exposures and faulty.exposures[-1].tier == "gpu"]
+    waiting = [faulty for faulty in looked if distant.asked and not is_settled(faulty.exposures[-1])]
+    field.ask("gpu, distant", waiting, ask_more, "cuda", DISTANT_BYTES)
 
 
 def plant(job: Job) -> Teeth:

@@ -22,6 +22,7 @@ from assay.kernel import (
     Case,
     ComponentwiseBound,
     Dot,
+    Equivalent,
     Kernel,
     Output,
     Peer,
@@ -39,9 +40,9 @@ RENAMED = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))
 
 # snippet: matmul-ieee-kernel
 @gluon.jit
-def fetch(pointers, across, width, depth, left, WHOLE: gl.constexpr):
-    """Read a block of an operand, BLOCK_K deep: all of it, or with 0 past `width` and past what is `left` of k."""
-    return gl.load(pointers) if WHOLE else gl.load(pointers, mask=(across < width) & (depth < left), other=0.0)
+def fetch(pointers, depth, left, WHOLE: gl.constexpr):
+    """Read a block of an operand, BLOCK_K deep: all of it, or with 0 past what is `left` of k."""
+    return gl.load(pointers) if WHOLE else gl.load(pointers, mask=depth < left, other=0.0)
 
 
 @gluon.jit
@@ -140,11 +141,14 @@ def matmul_ieee_kernel(
     tile_n = (within // group_rows).to(gl.int64)
 
     # Both operands are read as blocks of BLOCK_K rows, A as its transpose. Offsets are 64 bits wide: an index times a
-    # stride passes 2^31 on a large matrix.
+    # stride passes 2^31 on a large matrix. Past the edge the last row or column is read again, and not stored.
     a_across = tile_m * BLOCK_M + gl.arange(0, BLOCK_M, gl.SliceLayout(0, A_FETCH))[None, :]
     a_depth = gl.arange(0, BLOCK_K, gl.SliceLayout(1, A_FETCH))[:, None]
     b_across = tile_n * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, B_FETCH))[None, :]
     b_depth = gl.arange(0, BLOCK_K, gl.SliceLayout(1, B_FETCH))[:, None]
+    if not WHOLE:
+        a_across = gl.minimum(a_across, m - 1)
+        b_across = gl.minimum(b_across, n - 1)
     a_ptrs = a_ptr + a_across * a_row + a_depth.to(gl.int64) * a_col
     b_ptrs = b_ptr + b_across * b_col + b_depth.to(gl.int64) * b_row
 
@@ -155,22 +159,23 @@ def matmul_ieee_kernel(
     b_even = gl.allocate_shared_memory(gl.float32, [BLOCK_K, 1, BLOCK_N], SHARED)
     a_odd = gl.allocate_shared_memory(gl.float32, [BLOCK_K, 1, BLOCK_M], SHARED)
     b_odd = gl.allocate_shared_memory(gl.float32, [BLOCK_K, 1, BLOCK_N], SHARED)
-    keep(a_even, fetch(a_ptrs, a_across, m, a_depth, k, WHOLE), BLOCK_K, BLOCK_M, SHARED)
-    keep(b_even, fetch(b_ptrs, b_across, n, b_depth, k, WHOLE), BLOCK_K, BLOCK_N, SHARED)
+    keep(a_even, fetch(a_ptrs, a_depth, k, WHOLE), BLOCK_K, BLOCK_M, SHARED)
+    keep(b_even, fetch(b_ptrs, b_depth, k, WHOLE), BLOCK_K, BLOCK_N, SHARED)
 
     sums = gl.zeros([BLOCK_M, BLOCK_N], gl.float32, SUMS)
     barrier()
     a, b = read_step(a_even, b_even, 0, SUMS)
+    end = k if WHOLE else gl.cdiv(k, BLOCK_K) * BLOCK_K
     for start in range(0, k, 2 * BLOCK_K):
         for odd in gl.static_range(2):
-            # Global memory answers while the products are added. Past the end, a whole block is read once more and not
-            # used; otherwise nothing is read, and zeros are kept, which add nothing.
-            left = k - start - (odd + 1) * BLOCK_K
-            ahead = gl.where(left > 0, BLOCK_K, 0).to(gl.int64)
+            # Global memory answers while the products are added. At the end the last block is read once more and not
+            # used; what lies past k is not read, and zeros are kept, which add nothing.
+            done = start + (odd + 1) * BLOCK_K
+            ahead = gl.minimum(end - done, BLOCK_K).to(gl.int64)
             a_ptrs += ahead * a_col
             b_ptrs += ahead * b_row
-            a_next = fetch(a_ptrs, a_across, m, a_depth, left, WHOLE)
-            b_next = fetch(b_ptrs, b_across, n, b_depth, left, WHOLE)
+            a_next = fetch(a_ptrs, a_depth, k - done, WHOLE)
+            b_next = fetch(b_ptrs, b_depth, k - done, WHOLE)
             a_now, b_now, a_other, b_other = a_even, b_even, a_odd, b_odd
             if odd:
                 a_now, b_now, a_other, b_other = a_odd, b_odd, a_even, b_even
@@ -323,10 +328,12 @@ KERNEL = Kernel(
         Case("one-term-70x90x1", {"m": 70, "n": 90, "k": 1}, once=True),
         Case("column-130x1x70", {"m": 130, "n": 1, "k": 70}, once=True),
         Case("distant-3x40x40", {"m": 3, "n": 40, "k": 40}, {"a": "distant", "c": "distant"}, once=True),
-        # 33 columns apart by 2^31 / 32: the step from one block of k to the next passes 2^31 too.
+        # 33 columns apart by 2^31 / 32: the last lies 2^31 behind the first.
         Case("distant-columns-5x7x33", {"m": 5, "n": 7, "k": 33}, {"a": "distant-columns", "c": "distant-columns"}),
         Case("distant-columns-5x40x7", {"m": 5, "n": 40, "k": 7}, {"b": "distant-columns"}, once=True),
         Case("distant-40x40x33", {"m": 40, "n": 40, "k": 33}, {"b": "distant"}, once=True),
+        # More tiles than a card has multiprocessors, in more than one group: programs take a second tile.
+        Case("many-tiles-2100x2200x70", {"m": 2100, "n": 2200, "k": 70}, tiers=("gpu",)),
         Case("positive-70x90x300", {"m": 70, "n": 90, "k": 300}, values={"a": "positive", "b": "positive"}, once=True),
         Case("tiny-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "tiny", "b": "tiny"}, once=True),
         Case("large-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "large", "b": "large"}, once=True),
@@ -336,6 +343,12 @@ KERNEL = Kernel(
         Case("nan-in-b-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"b": "one-nan"}, once=True),
         Case("inf-in-a-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "one-inf"}, once=True),
         Case("inf-in-b-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"b": "one-negative-inf"}, once=True),
+        # For blocks of 8 along k. 9 are apart by 2^31 / 8: from a block to the next it is 2^31. 7 are apart by
+        # 2^31 / 6: the last of a block lies 2^31 behind its first.
+        Case("distant-columns-5x7x9", {"m": 5, "n": 7, "k": 9}, {"a": "distant-columns"}, once=True),
+        Case("distant-columns-5x7x7", {"m": 5, "n": 7, "k": 7}, {"a": "distant-columns"}, once=True),
+        Case("distant-40x40x9", {"m": 40, "n": 40, "k": 9}, {"b": "distant"}, once=True),
+        Case("distant-40x40x7", {"m": 40, "n": 40, "k": 7}, {"b": "distant"}, once=True),
     ],
     timed=[
         Case("2048x2048x2048", {"m": 2048, "n": 2048, "k": 2048}),
@@ -346,4 +359,16 @@ KERNEL = Kernel(
     work=work,
     peers=[Peer("cuBLAS fp32", "ieee", cublas)],
     capability=(9, 0),
+    equivalents=[
+        Equivalent(
+            operators=["ceil-to-floor", "off-by-one"],
+            source="for step in range(0, steps, 2):",
+            why="`steps` is BLOCK_K - 2, which is even",
+        ),
+        Equivalent(
+            operators=["drop-scale"],
+            source="c = gl.convert_layout(sums * one, STORED)",
+            why="`one` is 1.0: the product is there for the registers that it moves",
+        ),
+    ],
 )

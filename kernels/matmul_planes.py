@@ -159,7 +159,7 @@ def scale_rows(
         column = start + tl.arange(0, STEP)
         largest = tl.maximum(largest, tl.abs(load_block(x_ptr, row, column, rows, columns, x_row, x_column)))
     exponent = exponent_for(tl.max(largest, 1))
-    tl.store(exponents_ptr + row, exponent, mask=row < rows)
+    tl.store(exponents_ptr + row, exponent)
     for start in range(0, plane_columns, STEP):
         column = start + tl.arange(0, STEP)
         x = scaled(load_block(x_ptr, row, column, rows, columns, x_row, x_column), exponent[:, None])
@@ -188,7 +188,7 @@ def scale_columns(
         row = start + tl.arange(0, STEP)
         largest = tl.maximum(largest, tl.abs(load_block(x_ptr, row, column, rows, columns, x_row, x_column)))
     exponent = exponent_for(tl.max(largest, 0))
-    tl.store(exponents_ptr + column, exponent, mask=column < columns)
+    tl.store(exponents_ptr + column, exponent)
     for start in range(0, plane_rows, STEP):
         row = start + tl.arange(0, STEP)
         x = scaled(load_block(x_ptr, row, column, rows, columns, x_row, x_column), exponent[None, :])
@@ -293,8 +293,7 @@ def multiply_kernel(
     row = first_row + tl.arange(0, BLOCK_M)
     column = first_column + tl.arange(0, BLOCK_N)
     if SCALED:
-        taken = tl.load(a_exponents_ptr + row, mask=row < m, other=0)[:, None]
-        taken += tl.load(b_exponents_ptr + column, mask=column < n, other=0)[None, :]
+        taken = tl.load(a_exponents_ptr + row)[:, None] + tl.load(b_exponents_ptr + column)[None, :]
         # 2^-252 takes any sum to 0, and half of it is still a float32.
         accumulator = scaled(accumulator, tl.maximum(-taken, -252))
     c_ptrs = c_ptr + row[:, None].to(tl.int64) * c_row + column[None, :].to(tl.int64) * c_col
@@ -417,8 +416,7 @@ def consume(
         row = i * BLOCK_M + HALF * HEIGHT + gl.arange(0, HEIGHT, gl.SliceLayout(1, SUM))
         column = j * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, SUM))
         if SCALED:
-            taken = gl.load(a_exponents_ptr + row, mask=row < m, other=0)[:, None]
-            taken += gl.load(b_exponents_ptr + column, mask=column < n, other=0)[None, :]
+            taken = gl.load(a_exponents_ptr + row)[:, None] + gl.load(b_exponents_ptr + column)[None, :]
             back = gl.maximum(-taken, -252)
             accumulator = accumulator * gluon_power_of_two(back >> 1) * gluon_power_of_two(back - (back >> 1))
         offsets = row[:, None].to(gl.int64) * c_row + column[None, :].to(gl.int64) * c_col
@@ -477,7 +475,8 @@ MULTIPROCESSORS = 132
 REGISTERS = 168
 """For each thread at the launch: 65536 among three warpgroups, which then pass them on, 240 for one that multiplies."""
 
-SHAPE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8}
+TILE = 128
+SHAPE = {"BLOCK_M": TILE, "BLOCK_N": TILE, "BLOCK_K": 64, "GROUP_M": 8}
 IN_TURN = {"128x128x64": {**SHAPE, "num_warps": 8, "num_stages": 4}}
 # As many buffers as shared memory holds: three planes of each operand, or two.
 CONFIGURATIONS = {
@@ -517,7 +516,10 @@ def split(a: torch.Tensor, b: torch.Tensor, precision: str, depth: int) -> tuple
     planes, dtype, width = PLANES[precision], FORMATS[precision], triton.cdiv(n, 8) * 8
     a_planes = torch.empty((planes * m, depth), dtype=dtype, device=a.device)
     b_planes = torch.empty((planes * depth, width), dtype=dtype, device=a.device)
-    exponents = torch.empty(m, dtype=torch.int32, device=a.device), torch.empty(n, dtype=torch.int32, device=a.device)
+    # As long as whole tiles, so that no tile asks which of its rows and columns there are: what stands past the last is
+    # taken for rows and columns of C that are not stored.
+    lengths = (triton.cdiv(length, TILE) * TILE for length in (m, n))
+    exponents = [torch.empty(length, dtype=torch.int32, device=a.device) for length in lengths]
     shapes = (m, n, k, *a.stride(), *b.stride(), depth, width)
     if precision == "fp16x3":
         programs_b = triton.cdiv(width, 16)
@@ -655,6 +657,8 @@ KERNEL = Kernel(
         Case("distant-columns-5x7x33", {"m": 5, "n": 7, "k": 33}, {"a": "distant-columns", "c": "distant-columns"}),
         Case("distant-columns-5x40x7", {"m": 5, "n": 40, "k": 7}, {"b": "distant-columns"}, once=True),
         Case("distant-40x40x33", {"m": 40, "n": 40, "k": 33}, {"b": "distant"}, once=True),
+        # More tiles than a card has multiprocessors, in more than one group: programs take a second tile.
+        Case("many-tiles-2100x2200x70", {"m": 2100, "n": 2200, "k": 70}, tiers=("gpu",)),
         Case("positive-70x90x300", {"m": 70, "n": 90, "k": 300}, values={"a": "positive", "b": "positive"}, once=True),
         Case("tiny-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "tiny", "b": "tiny"}, once=True),
         Case("large-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "large", "b": "large"}, once=True),

@@ -66,9 +66,10 @@ def pack_kernel(
     program = tl.program_id(0)
     row = (program // across).to(tl.int64) * BLOCK_R + tl.arange(0, BLOCK_R)
     column = (program % across).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
-    inside = (row[:, None] < rows) & (column[None, :] < columns)
-    x = tl.load(x_ptr + row[:, None] * x_row + column[None, :] * x_column, mask=inside, other=0.0)
-    tl.store(packed_ptr + row[:, None] * packed_row + column[None, :], x, mask=inside)
+    # Past the edge the last row or column is copied again, to where it goes anyway.
+    row, column = tl.minimum(row, rows - 1), tl.minimum(column, columns - 1)
+    x = tl.load(x_ptr + row[:, None] * x_row + column[None, :] * x_column)
+    tl.store(packed_ptr + row[:, None] * packed_row + column[None, :], x)
 
 
 # Below, a tile of the product is FIRST x SECOND, rows of the first operand by columns of the second. `ring` is what
@@ -528,6 +529,8 @@ KERNEL = Kernel(
         Case("distant-columns-5x7x33", {"m": 5, "n": 7, "k": 33}, {"a": "distant-columns", "c": "distant-columns"}),
         Case("distant-columns-5x40x7", {"m": 5, "n": 40, "k": 7}, {"b": "distant-columns"}, once=True),
         Case("distant-40x40x33", {"m": 40, "n": 40, "k": 33}, {"b": "distant"}, once=True),
+        # More tiles than a card has multiprocessors, in more than one group: programs take a second tile.
+        Case("many-tiles-2100x2200x70", {"m": 2100, "n": 2200, "k": 70}, tiers=("gpu",)),
         Case("positive-70x90x300", {"m": 70, "n": 90, "k": 300}, values={"a": "positive", "b": "positive"}, once=True),
         Case("tiny-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "tiny", "b": "tiny"}, once=True),
         Case("large-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "large", "b": "large"}, once=True),

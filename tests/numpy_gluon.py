@@ -136,7 +136,7 @@ def language() -> SimpleNamespace:
         load=load,
         static_range=range,
         store=store,
-        where=lambda condition, a, b: values(np.where(condition, a, b), np.int32),
+        minimum=lambda a, b: values(np.minimum(a, b)),
         zeros=lambda shape, dtype, layout: values(np.zeros(shape, dtype)),
     )
 

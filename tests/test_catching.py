@@ -13,10 +13,12 @@ from assay.catching import (
     RAISED,
     acceptances,
     accepted_places,
+    continued,
     expose,
     fate,
     has_run,
     is_open,
+    is_settled,
     line,
     looking,
     outcome,
@@ -54,6 +56,18 @@ def test_a_fault_that_something_looked_at_is_caught_where_it_was_first_seen(tier
         assert (found.place, found.verdict) in wrong
     if wrong and wrong[0][1].cause not in RAISED:
         assert (found.place, found.verdict) == wrong[0]
+
+
+@given(tiers, sights, st.integers(0, 8), st.booleans())
+def test_a_tier_in_two_parts_sees_what_it_would_have_seen_in_one(tier: Any, seen: Any, at: int, ran: bool) -> None:
+    first = expose(tier, seen[:at], ran)
+    whole = expose(tier, seen, ran)
+    if is_settled(first):
+        assert first == whole
+        return
+    both = continued(first, expose(tier, seen[at:], ran or has_run([first])))
+    assert (both.verdict.outcome, bool(both.passed)) == (whole.verdict.outcome, bool(whole.passed))
+    assert both == whole or both.verdict.outcome == "failed" or not both.passed
 
 
 @given(tiers, sights)

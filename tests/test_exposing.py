@@ -13,7 +13,7 @@ from trials import LIMIT_S, ROOT
 
 from assay.child import Child, interpreting_environment
 from assay.correctness import Terms
-from assay.exposing import Faulty, try_faulty
+from assay.exposing import Faulty, Part, try_faulty
 from assay.forking import opening
 from assay.kernel import load
 from assay.mutation import Mutation, mutants
@@ -78,8 +78,8 @@ def test_a_swapped_precision_is_caught_by_the_canary_though_its_result_is_right(
     child: Child, tmp_path: Path, precision: str, place: str, outcome: str, cause: str | None
 ) -> None:
     faulty = planted(tmp_path, "change-precision", "input_precision='ieee'")
-    try_faulty(child, faulty, original(precision), "gpu", Terms([1], LIMIT_S))
-    (exposure,) = faulty.exposures
+    kernel = original(precision)
+    exposure = try_faulty(child, faulty, kernel, Part("gpu", kernel.trials("gpu")), Terms([1], LIMIT_S))
     assert (exposure.tier, exposure.place) == ("gpu", place)
     assert (exposure.verdict.outcome, exposure.verdict.cause) == (outcome, cause)
     # The one check that the kernel passed was passed here too.
@@ -88,7 +88,8 @@ def test_a_swapped_precision_is_caught_by_the_canary_though_its_result_is_right(
 
 def test_a_wrong_result_is_caught_at_its_case(child: Child, tmp_path: Path) -> None:
     faulty = planted(tmp_path, "drop-store", "")
-    try_faulty(child, faulty, original("ieee"), "gpu", Terms([1], LIMIT_S))
-    (exposure,) = faulty.exposures
+    kernel = original("ieee")
+    exposure = try_faulty(child, faulty, kernel, Part("gpu", kernel.trials("gpu")), Terms([1], LIMIT_S))
+    faulty.exposures.append(exposure)
     assert (exposure.place, exposure.verdict.cause) == (f"{CASE} ieee/64x64x32", "not-written")
     assert faulty.fate == "caught"

@@ -21,7 +21,7 @@ from assay.trial import Worker
 SOFTMAX, MATMUL = ROOT / "kernels" / "softmax_rows.py", ROOT / "kernels" / "matmul_ieee.py"
 ROWS = load(SOFTMAX).variants[0].id
 SMALL = [case.name for case in load(SOFTMAX).cases if not case.name.startswith("aligned-")]
-PRODUCTS = [case.name for case in load(MATMUL).cases]
+PRODUCTS = [case.name for case in load(MATMUL).cases if "interpreter" in case.tiers]
 TILES = [variant.id for variant in load(MATMUL).variants]
 
 
@@ -42,9 +42,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 @pytest.mark.parametrize("plain", ["softmax", "matmul"])
 def test_it_is_asked_the_cases_of_its_plain_sibling(plain: str) -> None:
     sibling, own = load(ROOT / "kernels" / f"{plain}.py"), load(SOFTMAX if plain == "softmax" else MATMUL)
-    assert [(c.name, c.size, c.layouts, c.values) for c in own.cases] == [
-        (c.name, c.size, c.layouts, c.values) for c in sibling.cases
-    ]
+    theirs = [(c.name, c.size, c.layouts, c.values) for c in sibling.cases]
+    assert [(c.name, c.size, c.layouts, c.values) for c in own.cases][: len(theirs)] == theirs
     assert [bound.source for bound in own.bounds] == [bound.source for bound in sibling.bounds]
 
 
@@ -99,11 +98,11 @@ def test_a_product_is_right(case: str, tile: str, monkeypatch: pytest.MonkeyPatc
     assert verdict.outcome == "passed", verdict.reason
 
 
-MASK = "(across < width) & (depth < left)"
+MASKED = "gl.load(pointers, mask=depth < left, other=0.0)"
 B_OFFSETS = "b_across * b_col + b_depth.to(gl.int64) * b_row"
 SWAPPED = "b_across * b_row + b_depth.to(gl.int64) * b_col"
 SLIPS: list[tuple[str, tuple[str, str], str, Cause]] = [
-    ("no mask along k", (MASK, "across < width"), "ragged-197x131x77", "poison-read"),
+    ("no mask along k", (MASKED, "gl.load(pointers)"), "ragged-197x131x77", "poison-read"),
     ("never masked", ("WHOLE=m % rows == 0 and", "WHOLE=True or"), "one-short-127x63x31", "out-of-bounds-write"),
     ("ones past the end", ("other=0.0", "other=1.0"), "ragged-197x131x77", "wrong-value"),
     ("the last blocks dropped", ("range(0, k, 2", "range(0, k - 2 * BLOCK_K, 2"), "positive-70x90x300", "wrong-value"),

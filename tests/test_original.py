@@ -48,6 +48,16 @@ def test_variants_come_one_after_another_and_cases_from_small_to_large() -> None
     assert [variant.id for variant, _ in trials[::2]] == [variant.id for variant in MATMUL.variants]
 
 
+def test_cases_that_fill_a_device_come_after_all_others() -> None:
+    far = MATMUL.cases[0]
+    declaration = replaced(ORIGINAL.declaration, distant=[far])
+    compiled = replaced(ORIGINAL.compiled, declaration=declaration)
+    original = Original(ORIGINAL.interpreter, compiled, ORIGINAL.gpu)
+    assert {case for _, case in original.distant("interpreter")} == {far}
+    assert far not in {case for _, case in original.near("interpreter")}
+    assert original.trials("interpreter") == original.near("interpreter") + original.distant("interpreter")
+
+
 def test_builds_without_tensor_cores_come_last_and_the_devices_own_first() -> None:
     assert [b.target for b in ORIGINAL.builds[:: len(MATMUL.variants)]] == ["sm_80", "sm_90", "sm_75"]
     on_device = Original(ORIGINAL.interpreter, ORIGINAL.compiled, records.gpu(MATMUL, H200))
