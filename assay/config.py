@@ -193,11 +193,20 @@ def parse_settings(tree: Any, name: str) -> Settings:
         values = getattr(settings, key)
         if isinstance(values, list) and (twice := [value for value in values if values.count(value) > 1]):
             raise ConfigError(f"{name}: $.{key}: found {twice[0]!r} twice; allowed: each value once")
-    low, high = settings.timing.clock_band
-    if not low <= high:
-        # No clock lies in such a band, so every figure would be refused as throttled.
-        raise ConfigError(f"{name}: $.timing.clock_band: found [{low:g}, {high:g}]; allowed: the lower end first")
+    _check_timing(settings.timing, name)
     return settings
+
+
+def _check_timing(timing: TimingSettings, name: str) -> None:
+    """Refuse what contradicts itself: under it no figure could ever be had."""
+    low, high = timing.clock_band
+    if not low <= high:
+        raise ConfigError(f"{name}: $.timing.clock_band: found [{low:g}, {high:g}]; allowed: the lower end first")
+    for least, most in (("fewest_rounds", "rounds"), ("minimum_s", "limit_s")):
+        fewer, more = getattr(timing, least), getattr(timing, most)
+        if not fewer <= more:
+            allowed = f"at most {most}, which is {more:g}"
+            raise ConfigError(f"{name}: $.timing.{least}: found {fewer:g}; allowed: {allowed}")
 
 
 def load_tree(path: Path) -> Any:

@@ -56,6 +56,7 @@ interpreter:
   limit_s: 60
 timing:
   rounds: 6
+  fewest_rounds: 6
 """
 KERNELS = {"one": "1.0", "two": "2.0"}
 PER_KERNEL = ("interpreter", "compile", "gpu", "timing")

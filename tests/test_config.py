@@ -44,7 +44,9 @@ settings = st.builds(
     interpreter=st.builds(InterpreterSettings, limit_s=seconds),
     compile=st.builds(CompileSettings, limit_s=seconds, workers=st.integers(0, 256)),
     gpu=st.builds(GpuSettings, limit_s=seconds),
-    timing=st.builds(TimingSettings, rounds=st.integers(6, 100000), limit_s=seconds),
+    timing=st.builds(
+        TimingSettings, fewest_rounds=st.just(6), rounds=st.integers(6, 100000), minimum_s=st.just(0.0), limit_s=seconds
+    ),
 )
 
 # What YAML can hold, however odd.
@@ -164,6 +166,18 @@ def test_a_clock_band_that_no_clock_lies_in_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"\$\.timing\.clock_band: found \[1, 0\.6\]; allowed: the lower end first"):
         parse_settings({"timing": {"clock_band": [1.0, 0.6]}}, "some.yaml")
     assert parse_settings({"timing": {"clock_band": [0.8, 0.8]}}, "some.yaml").timing.clock_band == (0.8, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("timing", "said"),
+    [
+        ({"fewest_rounds": 21, "rounds": 20}, r"fewest_rounds: found 21; allowed: at most rounds, which is 20"),
+        ({"minimum_s": 11}, r"minimum_s: found 11; allowed: at most limit_s, which is 10"),
+    ],
+)
+def test_a_least_above_its_most_is_refused(timing: dict[str, float], said: str) -> None:
+    with pytest.raises(ConfigError, match=rf"\$\.timing\.{said}$"):
+        parse_settings({"timing": timing}, "some.yaml")
 
 
 def test_a_date_is_no_seed() -> None:
