@@ -1,6 +1,7 @@
 """Which cards a job may use, and that no two jobs hold one: real locks between real processes, simulated cards."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import records
 from hypothesis import given
 from hypothesis import strategies as st
 from project import PYTHON_PATH
-from records import replaced
+from records import ROOT, replaced
 from test_nvml import UNSUPPORTED, UUIDS, SimulatedNvml
 from test_nvml import card as answers
 
@@ -354,3 +355,36 @@ def test_two_jobs_whose_temporary_folders_differ_meet(monkeypatch: pytest.Monkey
     here = lock_folder()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))
     assert lock_folder() == here
+
+
+# How many stages are on a device at a time
+
+
+JOBS = """
+rule all:
+    input:
+        "a",
+        "b",
+
+
+rule job:
+    output:
+        touch("{name}"),
+    resources:
+        gpu=1,
+    shell:
+        "touch here-{wildcards.name}; COMMAND"
+"""
+ALONE = "mkdir busy; sleep 0.2; rmdir busy"
+TOGETHER = "for _ in $(seq 600); do if [ -e here-a ] && [ -e here-b ]; then exit 0; fi; sleep 0.1; done; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("command", "more"), [(ALONE, []), (TOGETHER, ["--resources", "gpu=2"])], ids=["one at a time", "two with gpu=2"]
+)
+def test_as_many_are_on_a_device_as_snakemake_is_told(tmp_path: Path, command: str, more: list[str]) -> None:
+    shutil.copytree(ROOT / "profiles/default", tmp_path / "profiles/default")
+    (tmp_path / "Snakefile").write_text(JOBS.replace("COMMAND", command), "utf-8")
+    words = [sys.executable, "-m", "snakemake", "--cores", "2", *more]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
