@@ -129,7 +129,7 @@ def _print(line: str) -> None:
 
 
 @dataclass
-class Claim:
+class Hold:
     """The locks of some cards, opened; one is taken when the card is needed, and let go at the end.
 
     `files` are for the child processes: a child that outlives this process still uses the card, so it keeps the lock.

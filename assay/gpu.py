@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from assay.admission import availability, chosen_device, without_device
-from assay.cards import Card, Claim, cards_here
+from assay.cards import Card, Hold, cards_here
 from assay.child import Child, compiling_environment
 from assay.correctness import Place, Terms, Tried, canaries, describe, launched, try_all, worker
 from assay.judgement import contrasts
@@ -68,11 +68,11 @@ def check_on_device(job: Job) -> Gpu:
     cards, none = cards_here(environment)
     if not cards:
         return without_device(none)
-    with tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache, Claim(cards, f"gpu {job.name}") as claim:
+    with tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache, Hold(cards, f"gpu {job.name}") as hold:
         if compiled.declaration is not None:
             compile_ahead(job, compiled.declaration, device, cache)
-        card = claim.take()
-        with _worker(job, cache, card, claim.files) as child:
+        card = hold.take()
+        with _worker(job, cache, card, hold.files) as child:
             subject = describe(child, "gpu", job.settings.loading.limit_s)
             if subject.declaration is None:
                 return without_device(subject.loading)

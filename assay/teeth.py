@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.building import Wanted
-from assay.cards import Card, Claim, cards_here
+from assay.cards import Card, Hold, cards_here
 from assay.catching import acceptances, accepted_places, continued, is_settled, line
 from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
 from assay.correctness import Terms
@@ -166,9 +166,9 @@ def look(field: Field, faults: Sequence[Faulty]) -> Device | None:
         compile_open(field, faults)
     if "gpu" not in tiers:
         return None
-    with Claim(field.cards, f"teeth {job.name}") as claim:
-        card = claim.take(field.original.device)
-        try_on_device(replace(field, card=card, files=claim.files), faults)
+    with Hold(field.cards, f"teeth {job.name}") as hold:
+        card = hold.take(field.original.device)
+        try_on_device(replace(field, card=card, files=hold.files), faults)
     return card.device
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from assay.admission import refusal, untimed
-from assay.cards import Card, Claim, cards_here
+from assay.cards import Card, Hold, cards_here
 from assay.child import Asked, Child, Fault, ask, compiling_environment
 from assay.config import Settings
 from assay.diagnosis import diagnose_loading
@@ -211,11 +211,11 @@ def find(job: Job) -> Timing:
     # An empty cache, so that the digests recorded are of what this run compiled.
     with (
         tempfile.TemporaryDirectory(prefix="assay-timing-") as cache,
-        Claim(cards, f"timing {job.name}") as claim,
-        worker(job, cache, claim.files) as child,
+        Hold(cards, f"timing {job.name}") as hold,
+        worker(job, cache, hold.files) as child,
     ):
         ahead = make_ready(job, before, cache, child)
-        card = claim.take(gpu.device)
+        card = hold.take(gpu.device)
         use(child, card, job.settings.timing.prepare_limit_s)
         return time_kernel(child, replace(before, ahead=ahead, card=card), str(job.name))
 

@@ -23,7 +23,7 @@ from test_nvml import card as answers
 
 from assay import cards
 from assay.admission import chosen_device, kind, usable
-from assay.cards import Card, Claim, cards_here, lock_folder, matching
+from assay.cards import Card, Hold, cards_here, lock_folder, matching
 from assay.errors import UsageError
 from assay.nvml import read_gpus, read_shown
 from assay.record import Device, Environment, Unavailable
@@ -183,9 +183,9 @@ import test_cards
 from assay import cards
 from assay.child import Child
 cards.FOLDER = Path(sys.argv[1])
-with cards.Claim(test_cards.some(*sys.argv[3:]), "timing softmax") as claim:
-    card = claim.take()
-    with Child([sys.executable, "-c", sys.argv[2]], {}, cards.FOLDER / "log", held=claim.files) as child:
+with cards.Hold(test_cards.some(*sys.argv[3:]), "timing softmax") as hold:
+    card = hold.take()
+    with Child([sys.executable, "-c", sys.argv[2]], {}, cards.FOLDER / "log", held=hold.files) as child:
         if sys.argv[2]:
             child.ask({"do": "start"}, 60)
         print(card.uuid, flush=True)
@@ -219,8 +219,8 @@ def held_by(process: "subprocess.Popen[str]") -> str:
 
 
 def is_free(name: str) -> bool:
-    with Claim(some(name), "looking") as claim:
-        return claim._free([0]) == 0
+    with Hold(some(name), "looking") as hold:
+        return hold._free([0]) == 0
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -231,24 +231,24 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 def test_a_card_that_is_held_is_passed_over(folder: Path) -> None:
-    with holder(folder, "a", "b") as first, Claim(some("a", "b"), "timing matmul") as claim:
+    with holder(folder, "a", "b") as first, Hold(some("a", "b"), "timing matmul") as hold:
         assert held_by(first) == "a"
-        assert claim.take().uuid == "b"
+        assert hold.take().uuid == "b"
 
 
 def test_the_wanted_card_is_taken_where_it_is_free_and_another_where_it_is_not() -> None:
     two = some("a", "b")
-    with Claim(two, "gpu matmul") as first, Claim(two, "timing softmax") as second:
+    with Hold(two, "gpu matmul") as first, Hold(two, "timing softmax") as second:
         assert first.take(two[1].device) == two[1]
         assert second.take(two[1].device) == two[0]
 
 
 def test_who_waits_says_for_what_and_for_whom_and_takes_the_card_when_its_holder_is_killed(folder: Path) -> None:
     said: list[str] = []
-    with holder(folder, "a") as first, Claim(some("a"), "timing matmul", said.append) as claim:
+    with holder(folder, "a") as first, Hold(some("a"), "timing matmul", said.append) as hold:
         assert held_by(first) == "a"
         threading.Timer(0.3, lambda: os.kill(first.pid, signal.SIGKILL)).start()
-        assert claim.take().uuid == "a"
+        assert hold.take().uuid == "a"
     (line,) = said
     assert line == (
         f"timing matmul: waits, with no limit, until NVIDIA H200 is free; held by process {first.pid}, timing softmax; "
@@ -259,7 +259,7 @@ def test_who_waits_says_for_what_and_for_whom_and_takes_the_card_when_its_holder
 def test_who_waits_long_says_so_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cards, "SAYING_S", 0.05)
     said: list[str] = []
-    with holder(folder, "a") as first, Claim(some("a"), "timing matmul", said.append) as claim:
+    with holder(folder, "a") as first, Hold(some("a"), "timing matmul", said.append) as hold:
         held_by(first)
 
         def kill_after_three() -> None:
@@ -268,7 +268,7 @@ def test_who_waits_long_says_so_again(folder: Path, monkeypatch: pytest.MonkeyPa
 
         watcher = threading.Thread(target=kill_after_three)
         watcher.start()
-        claim.take()
+        hold.take()
         watcher.join()
     assert len(said) >= 3
 
@@ -309,12 +309,12 @@ def test_a_child_that_outlives_its_parent_keeps_the_card(folder: Path) -> None:
 
 
 def test_the_card_is_free_once_the_claim_ends_and_the_next_label_is_whole() -> None:
-    with Claim(some("a"), "a very long label that the next one does not fill") as claim:
-        claim.take()
+    with Hold(some("a"), "a very long label that the next one does not fill") as hold:
+        hold.take()
         assert not is_free("a")
     assert is_free("a")
-    with Claim(some("a"), "short") as claim:
-        claim.take()
+    with Hold(some("a"), "short") as hold:
+        hold.take()
         assert (lock_folder() / "a").read_text() == f"process {os.getpid()}, short"
 
 
@@ -346,7 +346,7 @@ def test_a_folder_that_somebody_else_could_write_to_is_refused(folder: Path, spo
 
 def test_a_link_in_the_place_of_a_lock_is_refused(folder: Path) -> None:
     (lock_folder() / "a").symlink_to(folder / "elsewhere")
-    with pytest.raises(UsageError, match="a: expected a lock of this user's"), Claim(some("a"), "gpu matmul"):
+    with pytest.raises(UsageError, match="a: expected a lock of this user's"), Hold(some("a"), "gpu matmul"):
         pass
     assert not (folder / "elsewhere").exists()
 
