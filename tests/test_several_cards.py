@@ -15,7 +15,7 @@ import pytest
 from two_cards import UUIDS, TwoCards, two_cards
 
 pytestmark = pytest.mark.slow
-LONG = '{"timing":{"rounds":100000,"limit_s":600,"minimum_s":600}}'
+LONG = '{"timing":{"rounds":100000,"repeats":300,"limit_s":600,"minimum_s":600}}'
 
 
 @pytest.fixture(scope="module")
