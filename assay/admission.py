@@ -34,6 +34,37 @@ def chosen_device(environment: Environment) -> Device | None:
     return next((device for device in devices if device.visible), None)
 
 
+def kind(device: Device) -> tuple[object, ...]:
+    """Return what makes cards interchangeable: model, memory, its checking, its slicing, and the power it may take."""
+    return (
+        device.name,
+        device.compute_capability,
+        device.memory_bytes,
+        device.ecc,
+        device.mig,
+        device.power_limit_milliwatts,
+    )
+
+
+def usable(environment: Environment) -> list[Device]:
+    """Return the captured devices that a run may use: all of the first visible one's kind, it first.
+
+    Those that were hidden at the capture are among them: a scheduler shows each job another card.
+    """
+    first = chosen_device(environment)
+    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
+    return [] if first is None else [device for device in devices if kind(device) == kind(first)]
+
+
+def unlisted(environment: Environment, shown: Sequence[Device]) -> Verdict:
+    """Return why a job that is shown these devices can use none of them: none is one that the environment has."""
+    first = chosen_device(environment)
+    captured = "no device" if first is None else first.name
+    here = ", ".join(dict.fromkeys(device.name for device in shown)) or "no device"
+    reason = f"this job is shown {here}, and no card that the captured environment lists beside {captured}"
+    return Verdict(outcome="untested", cause="no-device", reason=f"{reason}; capture the environment where it runs")
+
+
 @dataclass(frozen=True)
 class Expectation:
     """What the captured environment calls for; `cause`: why device tiers cannot run there."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -106,13 +106,19 @@ class Child:
     """One child process, started when first asked and again after it died.
 
     `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
+    `held`: open files whose locks last as long as the child, should it outlive this process.
     """
 
     def __init__(
-        self, command: list[str], environment: Mapping[str, str], log: Path, opening: Opening | None = None
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        log: Path,
+        opening: Opening | None = None,
+        held: Sequence[int] = (),
     ) -> None:
         self._command, self._environment, self._log = command, dict(environment), log
-        self._opening = opening
+        self._opening, self._held = opening, tuple(held)
         self._process: subprocess.Popen[bytes] | None = None
         self._reply = -1
         self._pending = b""
@@ -127,6 +133,10 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def change_environment(self, variables: Mapping[str, str]) -> None:
+        """Set variables for every process that is started from now on."""
+        self._environment |= variables
 
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
         """Send a request and return the answer, or the fault after which a fresh child serves the next request."""
@@ -181,7 +191,7 @@ class Child:
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    pass_fds=(write,),
+                    pass_fds=(write, *self._held),
                     env={**self._environment, **extra},
                     start_new_session=True,
                 )

@@ -60,10 +60,18 @@ class Tried(Record, frozen=True, kw_only=True):
     readings: dict[Operand, list[Number]] = field(default_factory=dict)
 
 
-def worker(kernel: Path, device: str, environment: Mapping[str, str], log: Path, loading_limit_s: float) -> Child:
-    """Return the child that tries `kernel` on `device`: 'cpu' for the interpreter, or 'cuda'."""
+def worker(
+    kernel: Path,
+    device: str,
+    environment: Mapping[str, str],
+    log: Path,
+    loading_limit_s: float,
+    *,
+    held: Sequence[int] = (),
+) -> Child:
+    """Return the child that tries `kernel` on `device`: 'cpu' for the interpreter, or 'cuda'; `held` as in `Child`."""
     command = [sys.executable, "-m", WORKER, str(kernel), device]
-    return Child(command, environment, log, Opening(DESCRIBE, loading_limit_s))
+    return Child(command, environment, log, Opening(DESCRIBE, loading_limit_s), held)
 
 
 def describe(child: Child, tier: str, limit_s: float) -> Subject:

@@ -4,7 +4,6 @@ Nothing here imports torch or Triton: what they were built with is read from the
 """
 
 import ast
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -103,12 +102,8 @@ def _system() -> System:
 
 def gpus(setting: str | None) -> nvml.Gpus:
     """Return driver, devices and unidentified devices; without nvidia-ml-py, the reason."""
-    try:
-        library = importlib.import_module("pynvml")
-    except ImportError as error:
-        absent = Unavailable(reason=f"NVML cannot be asked: {one_line(str(error))}; install nvidia-ml-py")
-        return absent, absent, []
-    return nvml.read_gpus(library, setting)
+    library = nvml.library()
+    return (library, library, []) if isinstance(library, Unavailable) else nvml.read_gpus(library, setting)
 
 
 def _package(name: str) -> Path | Unavailable:

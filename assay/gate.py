@@ -6,6 +6,7 @@ device calls for.
 """
 
 import argparse
+import os
 import re
 import signal
 import subprocess
@@ -70,8 +71,10 @@ def decide(situation: Situation, minimum: tuple[int, int]) -> Decision:
 
 def _ask(arguments: list[str]) -> Answer:
     command = [sys.executable, "-m", "assay", *arguments]
+    # Else CUDA counts mixed cards by speed, and its first is another than the first that was captured.
+    counted = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     try:
-        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, env=counted, check=False)
     except subprocess.TimeoutExpired:
         return Answer(-signal.SIGKILL, "", "", late=True)
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

@@ -19,6 +19,7 @@ from assay.record import (
     Digest,
     Gpu,
     Interpreter,
+    Teeth,
     Verdict,
 )
 from assay.targets import capability_of
@@ -162,3 +163,8 @@ class Original:
             if (variant.id, case) in passed and (not pairs or variant.precision in pairs[0]):
                 chosen.setdefault(variant.precision, variant.id)
         return case, list(chosen.values())
+
+
+def nothing_planted(loading: Verdict) -> Teeth:
+    """Return the record of a kernel in which no fault was planted, for the reason that `loading` gives."""
+    return Teeth(loading=loading, device=None, tiers=[], mutants=[])

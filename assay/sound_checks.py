@@ -33,6 +33,7 @@ from assay.record import (
     number,
 )
 from assay.rounding import PROBES, canary
+from assay.sound_machine import card_faults, is_unlisted
 from assay.targets import parse_capability, unsuited
 
 LOADED: tuple[StageName, ...] = ("interpreter", "compile", "gpu")
@@ -289,7 +290,7 @@ def _executions(spot: Spot, found: Gpu, expected: Mapping[Key, list[Digest]]) ->
 
 
 def _on_device(spot: Spot, opened: Opened, found: Gpu, device: Device) -> Faults:
-    yield from spot.at("device").differ(device, found.device)
+    yield from card_faults(spot.at("device"), opened, found.device)
     declaration = found.declaration
     if declaration is None:
         yield spot.at("declaration").fault("what the kernel declares, since it ran", "none")
@@ -311,8 +312,8 @@ def gpu_faults(opened: Opened, kernel: str) -> Faults:
     may = availability(opened.records[place("gate")].result, device)
     if may.outcome != "passed" or device is None:
         yield from spot.differ(without_device(may), found)
-    elif found.availability.outcome == "failed":
-        # The kernel file could not be loaded on the device.
+    elif found.availability.outcome == "failed" or is_unlisted(found.availability):
+        # The kernel file could not be loaded on the device, or the job was given a card that is none of these.
         yield from spot.differ(without_device(found.availability), found)
     else:
         yield from spot.at("availability").differ(may, found.availability)

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.admission import HINT, Answer, Expectation, chosen_device, expectation, protects, verdict_of
+from assay.admission import HINT, Answer, Expectation, chosen_device, expectation, protects, usable, verdict_of
 from assay.chain import kernels_of, place, settings_of
 from assay.discrepancy import Faults, Spot, shown
 from assay.opening import Opened
-from assay.record import Device, Environment, Gate, Unavailable
+from assay.record import Device, Environment, Gate, Unavailable, Verdict
 from assay.targets import capability_text, parse_capability, target_of
 
 _NEVER_ZERO = ("memory_bytes", "logical_cores")
@@ -77,6 +77,21 @@ def environment_faults(opened: Opened) -> Faults:
         if name not in environment.distributions and (kernels := _loaded(opened)):
             expected = f"the version of {name}, with which kernel {kernels[0]} was loaded"
             yield spot.at("distributions").fault(expected, "none")
+
+
+def card_faults(spot: Spot, opened: Opened, device: Device | None) -> Faults:
+    """Yield where a record's device is no card of the one kind that a run is over, as the environment lists them."""
+    environment: Environment = opened.records[place("environment")].result
+    cards = usable(environment)
+    if len(cards) < 2:
+        yield from spot.differ(cards[0] if cards else None, device)
+    elif device not in cards:
+        yield spot.fault(f"one of the {len(cards)} cards of one kind that the environment lists", shown(device))
+
+
+def is_unlisted(verdict: Verdict) -> bool:
+    """Return whether a record says that its job was shown no card that the environment lists: only it can know."""
+    return (verdict.outcome, verdict.cause) == ("untested", "no-device")
 
 
 def _answer(gate: Gate) -> Answer:

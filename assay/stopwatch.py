@@ -1,9 +1,10 @@
 """The timing stage's child process: it prepares a kernel's entrants on the device and times them when asked.
 
-As a program, `python -m assay.stopwatch KERNEL FLUSH_MEBIBYTES` answers `make`, `describe`, `ceilings`, `inputs`,
-`prepare`, `round` and `check`; `make` alone touches no device. It prints how long each but a round took.
+As a program, `python -m assay.stopwatch KERNEL FLUSH_MEBIBYTES` answers `make`, `use`, `describe`, `ceilings`,
+`inputs`, `prepare`, `round` and `check`; `make` alone touches no device. It prints how long each but a round took.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -141,6 +142,7 @@ class Worker:
         """Do what `request["do"]` names and return its answer as plain values."""
         done = {
             "make": self._make,
+            "use": self._use,
             "describe": self._describe,
             "ceilings": self._ceilings,
             "inputs": self._inputs,
@@ -161,6 +163,11 @@ class Worker:
             sets = beside.map(lambda case: make(kernel, case, seed), kernel.timed)
             self._made = {(case.name, seed): values for case, values in zip(kernel.timed, sets, strict=True)}
         return Made(sizes=len(self._made))
+
+    def _use(self, request: Answer) -> Identity:
+        """Take up the card that these variables select, and say which one came of it."""
+        os.environ.update(request["variables"])
+        return self._device.identity()
 
     def _describe(self, request: Answer) -> Subject:
         kernel = self._kernel

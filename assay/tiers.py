@@ -5,8 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
+from assay.admission import usable
 from assay.catching import Score, beside, on_word, score, told, wrong_words
-from assay.formats import interval, milliseconds, ratio
+from assay.formats import interval, milliseconds, ratio, short
 from assay.judgement import error_of
 from assay.record import (
     Build,
@@ -54,6 +57,9 @@ RAN_NOT: tuple[Cause, ...] = (
     "declaration",
 )
 """Causes for which a check did not even run to its end; any other failure is one of accuracy."""
+
+
+DEVICE_STAGES: tuple[StageName, ...] = ("gpu", "timing")
 
 
 @dataclass(frozen=True)
@@ -493,10 +499,21 @@ def timed(subject: Subject, variant: str, target: str) -> Claim:
     return _claim(about, verdict, [(held, pointer) for pointer in pointers], figures)
 
 
+def _with_card(claim: Claim, device: Device | None) -> Claim:
+    """Have a claim say which of several cards of a kind it is about, by the beginning of the card's salted hash."""
+    if device is None or not isinstance(device.uuid_hash, str):
+        return claim
+    return msgspec.structs.replace(claim, reason=f"{claim.reason}, on card {short(device.uuid_hash)}")
+
+
 def _device_claims(subject: Subject, machine: Machine, variant: str, target: str, minimum: str) -> Iterator[Claim]:
     barred = _barred(subject, machine, About(subject.name, variant, "ran", target), minimum)
     if barred is None:
-        yield from (tier(subject, variant, target) for tier in (ran, accurate, timed))
+        several = len(usable(machine.environment.result)) > 1
+        checked_on, timed_on = (subject.records[stage].result.device if several else None for stage in DEVICE_STAGES)
+        yield _with_card(ran(subject, variant, target), checked_on)
+        yield _with_card(accurate(subject, variant, target), checked_on)
+        yield _with_card(timed(subject, variant, target), timed_on)
         return
     tiers: tuple[Tier, ...] = ("ran", "accurate", "timed")
     for tier in tiers:
