@@ -102,7 +102,7 @@ class Prepared(Record, frozen=True, kw_only=True):
     `refused`: why it takes no part, where that is no fault of the process.
     """
 
-    cubin_sha256: list[Digest]
+    binary_sha256: list[Digest]
     no_replay: Unavailable | None = None
     refused: Verdict | None = None
 
