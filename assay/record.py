@@ -122,11 +122,14 @@ class Verdict(Record, frozen=True, kw_only=True):
 
 
 class Device(Record, frozen=True, kw_only=True):
-    """One GPU as NVML describes it. `uuid_hash` is salted: it tells cards of one machine apart and names none."""
+    """One GPU as its vendor's driver describes it. `uuid_hash` is salted: it tells cards of one machine apart and names
+    none. `compute_capability` is CUDA's; AMD's devices are told apart by `target` alone. `maximum_sm_clock_mhz`: of a
+    multiprocessor, or of a compute unit.
+    """
 
     name: str
     target: str
-    compute_capability: Capability
+    compute_capability: Capability | Unavailable
     uuid_hash: str | Unavailable
     visible: bool
     memory_bytes: Count | Unavailable
@@ -140,7 +143,7 @@ class Device(Record, frozen=True, kw_only=True):
 
 
 class Driver(Record, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
-    """Driver and NVML versions; `cuda` is the newest CUDA that the driver supports."""
+    """Driver and NVML versions; `cuda` is the newest CUDA that the driver supports. AMD's driver has neither."""
 
     version: str | Unavailable
     cuda: str | Unavailable
@@ -180,8 +183,9 @@ class Source(Record, frozen=True, kw_only=True):
 class Environment(Record, frozen=True, kw_only=True):
     """Everything about the machine and its software that stays the same between two runs.
 
-    `devices` stand in CUDA's order: first the visible ones as CUDA numbers them, then the hidden. `unidentified`: one
-    reason for each device that the driver lists and whose name or compute capability it does not tell.
+    `devices` stand in CUDA's order (or HIP's): first the visible ones as it numbers them, then the hidden.
+    `unidentified`: one reason for each device that the driver lists and whose name or compute capability it does not
+    tell. `torch_cuda` and `torch_rocm`: what torch was built with.
     """
 
     driver: Driver | Unavailable
@@ -194,6 +198,7 @@ class Environment(Record, frozen=True, kw_only=True):
     variables: dict[str, str]
     assemblers: dict[str, str | Unavailable]
     torch_cuda: str | Unavailable
+    torch_rocm: str | Unavailable
     source: Source
 
 

@@ -65,7 +65,6 @@ class Identity(Record, frozen=True, kw_only=True):
     """The device that a child process runs on. `uuid` never leaves the machine."""
 
     uuid: str
-    compute_capability: str
 
 
 class Subject(Record, frozen=True, kw_only=True):

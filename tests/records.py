@@ -133,6 +133,7 @@ def environment(found: Device | None) -> Environment:
         distributions={"torch": "2.11.0", "triton": "3.6.0", "Jinja2": "3.1.6", "wheel": "0.45.1"},
         variables={"TRITON_INTERPRET": "1"},
         assemblers={"ptxas": "12.9.86", "ptxas-blackwell": UNREAD},
+        torch_rocm=Unavailable(reason="torch is built without ROCm"),
         torch_cuda="13.0" if found else Unavailable(reason="torch is built without CUDA"),
         source=SOURCE,
     )
