@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import triton
@@ -43,8 +42,8 @@ def build(made: Workshop, variant: str, target: str, kernel: Path = MATMUL) -> B
     return binary
 
 
-@triton.jit
-def product_kernel(a_ptr: Any, b_ptr: Any, c_ptr: Any, TYPE: tl.constexpr) -> None:
+@triton.jit  # type: ignore[untyped-decorator]
+def product_kernel(a_ptr, b_ptr, c_ptr, TYPE: tl.constexpr):  # type: ignore[no-untyped-def]
     i, j = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
     a, b = tl.load(a_ptr + 32 * i + j), tl.load(b_ptr + 32 * i + j)
     tl.store(c_ptr + 32 * i + j, tl.dot(a.to(TYPE), b.to(TYPE), out_dtype=tl.float32))
@@ -58,9 +57,8 @@ def assembly(target: str, dtype: tl.dtype) -> str:
         signature={"a_ptr": "*fp32", "b_ptr": "*fp32", "c_ptr": "*fp32", "TYPE": "constexpr"},
         constexprs={"TYPE": dtype},
     )
-    compiled = triton.compile(
-        source, target=GPUTarget(*toolchain(target)), options={"num_warps": 1, "enable_fp_fusion": True}
-    )
+    options = {"num_warps": 1, "enable_fp_fusion": True}
+    compiled = triton.compile(source, target=GPUTarget(*toolchain(target)), options=options)
     return str(compiled.asm["amdgcn"])
 
 
