@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from assay import kfd
 from assay.admission import kind, unlisted, usable
 from assay.errors import UsageError
 from assay.nvml import Shown, library, read_shown
@@ -76,11 +77,12 @@ def matching(shown: Sequence[Shown], environment: Environment) -> list[Card]:
 
 
 def cards_here(environment: Environment) -> tuple[list[Card], Verdict]:
-    """Return the cards that this job may use, and the verdict where there is none. Asks NVML now, since a scheduler
-    shows each job other cards than those that were captured.
+    """Return the cards that this job may use, and the verdict where there is none. Asks the driver now, since a
+    scheduler shows each job other cards than those that were captured.
     """
     nvml = library()
     shown = [] if isinstance(nvml, Unavailable) else read_shown(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    shown = shown or kfd.read_shown(os.environ)
     return matching(shown, environment), unlisted(environment, [one.device for one in shown])
 
 

@@ -16,7 +16,7 @@ from assay.pool import Pool, worker_count
 from assay.progress import Progress
 from assay.record import Build, Compile, Declaration, Verdict
 from assay.stage import Job, run
-from assay.targets import capability_of
+from assay.targets import multiplies
 
 WORKER = "assay.codegen"
 
@@ -31,7 +31,7 @@ def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) ->
     settings, case = job.settings.compile, declaration.cases[0]
     # Longest first, so that no worker is left with one long build at the end: targets without tensor cores unroll
     # every product, and variants are declared from simple to elaborate.
-    targets = sorted(job.settings.targets, key=capability_of)
+    targets = sorted(job.settings.targets, key=lambda target: multiplies(target, "tf32"))
     wanted = [Wanted(variant, target, case) for target in targets for variant in reversed(declaration.variants)]
     progress = Progress(f"compile {job.name}", len(wanted))
     pool = Pool(wanted, lambda child, item: build(child, item, settings.limit_s), progress)

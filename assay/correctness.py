@@ -56,7 +56,7 @@ class Tried(Record, frozen=True, kw_only=True):
     """
 
     check: Check
-    cubins: list[Digest] = field(default_factory=list)
+    binaries: list[Digest] = field(default_factory=list)
     readings: dict[Operand, list[Number]] = field(default_factory=dict)
 
 
@@ -97,10 +97,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Place:
-    """The device on which trials run, by name and compute capability."""
+    """The device on which trials run."""
 
     name: str
-    capability: tuple[int, int]
+    target: str
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
 def settled(trial: Trial, place: Place | None, declaration: Declaration) -> Verdict | None:
     """Return the verdict of a trial that needs no launch: it does not suit the device, or is not asked; else None."""
     variant = trial.variant
-    misfit = place and unsuited(place.name, place.capability, variant.minimum_capability, variant.maximum_capability)
+    misfit = place and unsuited(place.name, place.target, variant.minimum_capability, variant.maximum_capability)
     if misfit:
         return Verdict(outcome="inapplicable", cause="capability", reason=misfit)
     return exempt(declaration, trial.case, variant.precision)

@@ -12,7 +12,6 @@ from assay.precompiling import precompile
 from assay.prediction import Key, predicted, predictions
 from assay.record import Compile, Declaration, Device, Digest, Environment, Execution, Gpu
 from assay.stage import Job, run
-from assay.targets import parse_capability
 
 
 def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> list[Execution]:
@@ -21,17 +20,17 @@ def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> 
         Execution(
             variant=t.check.variant,
             case=t.check.case,
-            cubin_sha256=list(t.cubins),
-            predicted=predicted(t.cubins, expected.get((t.check.variant, t.check.case))),
+            binary_sha256=list(t.binaries),
+            predicted=predicted(t.binaries, expected.get((t.check.variant, t.check.case))),
         )
         for t in tried
-        if t.cubins
+        if t.binaries
     ]
 
 
 def place_of(device: Device) -> Place:
     """Return what trials need to know of a device."""
-    return Place(device.name, parse_capability(device.compute_capability))
+    return Place(device.name, device.target)
 
 
 def compile_ahead(job: Job, declaration: Declaration, device: Device, cache: str) -> None:

@@ -34,7 +34,7 @@ from assay.record import (
 )
 from assay.rounding import PROBES, canary
 from assay.sound_machine import card_faults, is_unlisted
-from assay.targets import parse_capability, unsuited
+from assay.targets import unsuited
 
 LOADED: tuple[StageName, ...] = ("interpreter", "compile", "gpu")
 """Stages that load the kernel file and say what it declares."""
@@ -197,8 +197,7 @@ def _misfit(variant: DeclaredVariant, device: Device | None) -> str | None:
     """Return why the device cannot run the variant; None where it can, or where there is no device."""
     if device is None:
         return None
-    capability = parse_capability(device.compute_capability)
-    return unsuited(device.name, capability, variant.minimum_capability, variant.maximum_capability)
+    return unsuited(device.name, device.target, variant.minimum_capability, variant.maximum_capability)
 
 
 def _capable(spot: Spot, check: Check, variant: DeclaredVariant, device: Device | None) -> Faults:
@@ -273,7 +272,7 @@ def interpreter_faults(opened: Opened, kernel: str) -> Faults:
 def _executions(spot: Spot, found: Gpu, expected: Mapping[Key, list[Digest]]) -> Faults:
     """Yield where executed binaries are not set against those compiled ahead, or are left out."""
     derived = [
-        replace(one, predicted=predicted(one.cubin_sha256, expected.get((one.variant, one.case))))
+        replace(one, predicted=predicted(one.binary_sha256, expected.get((one.variant, one.case))))
         for one in found.executions
     ]
     yield from spot.differ(derived, found.executions)

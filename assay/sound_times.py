@@ -120,7 +120,7 @@ def _untimed(spot: Spot, found: Row) -> Faults:
 def _untouched(spot: Spot, found: Row) -> Faults:
     """Yield where there is anything of what never went onto the device in this stage."""
     yield from _untimed(spot, found)
-    if found.screen_ns or found.cubin_sha256 or not isinstance(found.accuracy, Unavailable):
+    if found.screen_ns or found.binary_sha256 or not isinstance(found.accuracy, Unavailable):
         yield spot.fault("nothing measured of what is not to be timed", "a short round, binaries or an accuracy")
 
 
@@ -184,7 +184,7 @@ def _measured(sweep: Sweep, lists: Lists) -> Measured:
             replays_ns=found.replays_ns,
             screen_ns=found.screen_ns,
             accuracy=found.accuracy,
-            cubin_sha256=found.cubin_sha256,
+            binary_sha256=found.binary_sha256,
         )
         for found, entrant in zip(sweep.rows, lists.entrants, strict=True)
     ]

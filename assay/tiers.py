@@ -42,7 +42,7 @@ from assay.record import (
     as_float,
     number,
 )
-from assay.targets import capability_of, unsuited
+from assay.targets import is_amd, unsuited
 
 ALL = "*"
 """Stands for every kernel, or every variant of one: a gate guards them all, a file that does not load has none."""
@@ -271,7 +271,7 @@ def compiled(subject: Subject, variant: str, target: str) -> Claim:
         figures = {
             "registers": float(max(binary.registers for binary in build.binaries)),
             "stack_bytes": float(max(binary.stack_bytes for binary in build.binaries)),
-            "cubin_sha256": build.binaries[0].cubin_sha256,
+            "binary_sha256": build.binaries[0].binary_sha256,
         }
     return _claim(about, verdict, sources, figures)
 
@@ -301,8 +301,10 @@ Barred = tuple[Verdict, list[tuple[Held, str]]]
 def _barred(subject: Subject, machine: Machine, about: About, minimum: str) -> Barred | None:
     """Return why no device of this target can show anything here: too old, does not fit, or none is here."""
     variant, target = about.variant, str(about.target)
-    for oldest, newest in ((minimum, None), subject.span(variant)):
-        misfit = unsuited(target, capability_of(target), oldest, newest)
+    # The gate's minimum is of CUDA devices; what another vendor's may run is up to the kernel.
+    everywhere = None if is_amd(target) else minimum
+    for oldest, newest in ((everywhere, None), subject.span(variant)):
+        misfit = unsuited(target, target, oldest, newest)
         if misfit is not None:
             return Verdict(outcome="inapplicable", cause="capability", reason=misfit), [(machine.gate, "/result/argv")]
     built = _build(subject.records["compile"], variant, target)

@@ -83,6 +83,7 @@ def environment_of(*devices: Device) -> Environment:
         variables={},
         assemblers={},
         torch_cuda=ABSENT,
+        torch_rocm=ABSENT,
         source=Source(commit=ABSENT, dirty=ABSENT, digest="0" * 64),
     )
 
