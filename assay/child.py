@@ -33,6 +33,8 @@ RELEASING_S = 30.0
 """How long what a child had started may take to end once it was killed: a device ends the kernel that runs first."""
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_NOT_AFRESH = ("TRITON_INTERPRET", "TRITON_CACHE_MANAGER", "ASSAY_CACHE")
+"""Variables under which nothing would be compiled, or not by this run."""
 
 
 Answer = dict[str, Any]
@@ -63,7 +65,7 @@ def compiling_environment(cache: str) -> dict[str, str]:
 
     Both decide the binary's digest, so every stage that compares digests must use this one.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_AFRESH}
     return {**kept, "TRITON_CACHE_DIR": cache, "TRITON_DISABLE_LINE_INFO": "1"}
 
 

@@ -1,9 +1,11 @@
 """Compiles a kernel's own launch for a target without a GPU: the child `python -m assay.codegen KERNEL`."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from assay.instructions import count_ptx, count_sass, resource_usage
 from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
 from assay.launches import binary_of, build_launchers, use_target, watch
 from assay.record import Binary, Instructions
+from assay.reusing import Reuse
+from assay.storage import VARIABLE, Storage
 from assay.targets import TARGETS, Target, capability_of
 
 
@@ -31,9 +35,13 @@ def _dump(cubin: Path, what: str) -> str:
     return done.stdout
 
 
+Disassembly = tuple[int, int, dict[str, int]]
+"""Registers, stack bytes and SASS counts."""
+
+
 @lru_cache(maxsize=64)
-def _disassemble(cubin: bytes) -> tuple[int, int, dict[str, int]]:
-    """Return registers, stack bytes and SASS counts. Cached: several variants can compile to one binary."""
+def _disassemble(cubin: bytes) -> Disassembly:
+    """Read what a binary needs and does. Cached: several variants can compile to one binary."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as stream:
         stream.write(cubin)
         stream.flush()
@@ -41,10 +49,10 @@ def _disassemble(cubin: bytes) -> tuple[int, int, dict[str, int]]:
         return registers, stack, count_sass(_dump(Path(stream.name), "--dump-sass"))
 
 
-def inspect(kernel: Any, target: Target) -> Binary:
+def inspect(kernel: Any, target: Target, disassemble: Callable[[bytes], Disassembly] = _disassemble) -> Binary:
     """Read what the compiled kernel needs and which instructions it uses."""
     cubin, ptx = binary_of(kernel), str(kernel.asm["ptx"])
-    registers, stack, sass = _disassemble(cubin)
+    registers, stack, sass = disassemble(cubin)
     return Binary(
         function=str(kernel.metadata.name),
         ptx_sha256=sha256_bytes(ptx.encode()),
@@ -67,12 +75,23 @@ WARP_SIZE = 32
 """Threads, on every NVIDIA device (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 
 
+def _reuse(path: Path) -> Reuse | None:
+    """Return the dealings with what earlier runs compiled, where the stage that asks wants any."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        return None
+    reuse = Reuse(Storage(Path(folder)), path)
+    reuse.install()
+    return reuse
+
+
 class Worker:
     """Answers `describe`, `build` and `precompile` requests; the kernel file is imported at the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kernel: Kernel | None = None
+        self._reuse = _reuse(path)
         self._known: dict[tuple[frozenset[tuple[str, int]], torch.dtype | None], tuple[Declared, Declared]] = {}
 
     def answer(self, request: Answer) -> Answer:
@@ -88,7 +107,19 @@ class Worker:
         use_target(target.backend, target.architecture, target.warp_size)
         with watch(compile_only=True) as launches:
             self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
-        return {"binaries": [msgspec.to_builtins(inspect(kernel, target)) for kernel in launches.compiled]}
+        binaries = [msgspec.to_builtins(inspect(kernel, target, self._disassemble)) for kernel in launches.compiled]
+        if self._reuse is None:
+            return {"binaries": binaries}
+        compilations, notes = self._reuse.take()
+        return {"binaries": binaries, "compilations": msgspec.to_builtins(compilations), "notes": notes}
+
+    def _disassemble(self, cubin: bytes) -> Disassembly:
+        if self._reuse is None:
+            return _disassemble(cubin)
+        found: Disassembly = self._reuse.recall(
+            "disassembly", sha256_bytes(cubin), Disassembly, lambda: _disassemble(cubin)
+        )
+        return found
 
     def _launch(self, kernel: Kernel, name: str, case: Case) -> None:
         variant = kernel.variant(name)
