@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO, TypeVar
+from typing import IO, Any, Protocol, Self, TextIO, TypeVar
 
 from assay.artifact import convert, parse
 from assay.errors import RecordError
@@ -104,18 +104,46 @@ def ask(child: Asked, request: Answer, kind: type[Message], limit_s: float) -> M
         return Fault("declaration", str(error))
 
 
+class Process(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also that of its group."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Where requests go."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, negative for a signal; subprocess.TimeoutExpired where it has not ended by then."""
+
+
+class Starter(Protocol):
+    """Something that has processes ready (`assay.nursery`)."""
+
+    def start(self, reply: int, output: int, deadline: float) -> Process | None:
+        """Return one that answers into `reply` and prints into `output`, or None; TimeoutError after `deadline`."""
+
+
 class Child:
     """One child process, started when first asked and again after it died.
 
     `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
+    `starter` is asked first for a process that runs the command.
     """
 
     def __init__(
-        self, command: list[str], environment: Mapping[str, str], log: Path, opening: Opening | None = None
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        log: Path,
+        opening: Opening | None = None,
+        starter: Starter | None = None,
     ) -> None:
         self._command, self._environment, self._log = command, dict(environment), log
-        self._opening = opening
-        self._process: subprocess.Popen[bytes] | None = None
+        self._opening, self._starter = opening, starter
+        self._process: Process | None = None
         self._reply = -1
         self._pending = b""
         self._log_start = 0
@@ -142,9 +170,9 @@ class Child:
         deadline = time.monotonic() + limit_s
         # What the child printed for an earlier request is no reason for what becomes of this one.
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
-        process = self._running()
-        assert process.stdin is not None
         try:
+            process = self._running(deadline)
+            assert process.stdin is not None
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             line = self._line(deadline)
@@ -173,23 +201,32 @@ class Child:
         os.close(self._reply)
         self._process, self._pending = None, b""
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self, deadline: float) -> Process:
         if self._process is None:
             reply, write = os.pipe()
-            extra = {REPLY_VARIABLE: str(write), PARENT_VARIABLE: str(os.getpid())}
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    self._command,
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=(write,),
-                    env={**self._environment, **extra},
-                    start_new_session=True,
-                )
-            os.close(write)
+            try:
+                with self._log.open("ab") as log:
+                    ready = self._starter and self._starter.start(write, log.fileno(), deadline)
+                    self._process = ready or self._started(write, log)
+            except BaseException:
+                os.close(reply)
+                raise
+            finally:
+                os.close(write)
             self._reply = reply
         return self._process
+
+    def _started(self, write: int, log: IO[bytes]) -> Process:
+        extra = {REPLY_VARIABLE: str(write), PARENT_VARIABLE: str(os.getpid())}
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write,),
+            env={**self._environment, **extra},
+            start_new_session=True,
+        )
 
     def _line(self, deadline: float) -> bytes:
         with selectors.DefaultSelector() as selector:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import torch
 import triton
+from triton.runtime.cache import triton_key
 
 from assay.artifact import sha256_bytes
 from assay.buffers import guard_input, guard_output, hollow
@@ -20,6 +21,7 @@ from assay.child import Answer, serve
 from assay.instructions import count_ptx, count_sass, resource_usage
 from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
 from assay.launches import binary_of, build_launchers, use_target, watch
+from assay.nursery import serve_or_fork
 from assay.record import Binary, Instructions
 from assay.reusing import Reuse
 from assay.storage import VARIABLE, Storage
@@ -172,4 +174,5 @@ class Worker:
 
 
 if __name__ == "__main__":
-    serve(Worker(Path(sys.argv[1])).answer)
+    # Triton hashes itself, half a gigabyte, for the first key that it makes.
+    serve_or_fork(lambda: serve(Worker(Path(sys.argv[1])).answer), prepare=triton_key)

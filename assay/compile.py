@@ -9,10 +9,11 @@ import tempfile
 from collections.abc import Sequence
 
 from assay.building import Wanted, make
-from assay.child import Child, Fault, Opening, ask, compiling_environment
-from assay.correctness import DESCRIBE, Described
+from assay.child import Child, Fault, ask, compiling_environment
+from assay.correctness import DESCRIBE, Described, workers
 from assay.diagnosis import diagnose_loading
 from assay.findings import findings
+from assay.nursery import Nursery
 from assay.pool import Pool, worker_count
 from assay.privacy import one_line
 from assay.progress import Progress
@@ -24,13 +25,11 @@ from assay.targets import capability_of
 WORKER = "assay.codegen"
 
 
-def _child(job: Job, cache: str, storage: Storage | Unavailable, number: int) -> Child:
-    log = job.log.with_name(f"compile-{number}.log")
-    opening = Opening(DESCRIBE, job.settings.loading.limit_s)
+def _nursery(job: Job, cache: str, storage: Storage | Unavailable) -> Nursery:
     environment = compiling_environment(cache)
     if isinstance(storage, Storage):
         environment[VARIABLE] = str(storage.folder)
-    return Child([sys.executable, "-m", WORKER, str(job.kernel)], environment, log, opening)
+    return Nursery([sys.executable, "-m", WORKER, str(job.kernel)], environment, job.log)
 
 
 def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) -> tuple[list[Build], Compilations]:
@@ -60,9 +59,9 @@ def _summary(builds: Sequence[Build], compilations: Compilations) -> str:
 def compile_all(job: Job) -> Compile | Compiled:
     """Load the kernel file, build every variant for every target, and read the instructions."""
     storage = open_storage(os.environ)
-    with tempfile.TemporaryDirectory(prefix="assay-compile-") as cache:
-        number = worker_count(job.settings.compile.workers)
-        children = [_child(job, cache, storage, place) for place in range(number)]
+    logs = [job.log.with_name(f"compile-{number}.log") for number in range(worker_count(job.settings.compile.workers))]
+    with tempfile.TemporaryDirectory(prefix="assay-compile-") as cache, _nursery(job, cache, storage) as nursery:
+        children = workers(nursery, logs, job.settings.loading.limit_s)
         with children[0]:
             answer = ask(children[0], DESCRIBE, Described, job.settings.loading.limit_s)
             if isinstance(answer, Fault):
