@@ -33,6 +33,8 @@ RELEASING_S = 30.0
 """How long what a child had started may take to end once it was killed: a device ends the kernel that runs first."""
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Variables that keep a process's libraries to its one thread; a process that forks may have no other."""
 _NOT_AFRESH = ("TRITON_INTERPRET", "TRITON_CACHE_MANAGER", "ASSAY_CACHE")
 """Variables under which nothing would be compiled, or not by this run."""
 
@@ -56,8 +58,7 @@ def interpreting_environment() -> dict[str, str]:
 
     One thread for each child: products split over threads round otherwise, and results would depend on the core count.
     """
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **single, "TRITON_INTERPRET": "1"}
+    return {**os.environ, **ONE_THREAD, "TRITON_INTERPRET": "1"}
 
 
 def compiling_environment(cache: str) -> dict[str, str]:

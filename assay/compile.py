@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 
 from assay.building import Wanted, make
-from assay.child import Child, Fault, ask, compiling_environment
+from assay.child import ONE_THREAD, Child, Fault, ask, compiling_environment
 from assay.correctness import DESCRIBE, Described, workers
 from assay.diagnosis import diagnose_loading
 from assay.findings import findings
@@ -26,7 +26,7 @@ WORKER = "assay.codegen"
 
 
 def _nursery(job: Job, cache: str, storage: Storage | Unavailable) -> Nursery:
-    environment = compiling_environment(cache)
+    environment = {**compiling_environment(cache), **ONE_THREAD}
     if isinstance(storage, Storage):
         environment[VARIABLE] = str(storage.folder)
     return Nursery([sys.executable, "-m", WORKER, str(job.kernel)], environment, job.log)

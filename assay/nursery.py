@@ -8,7 +8,7 @@ is forked twice: its nearer parent ends at once, and it becomes a child of the s
 import array
 import gc
 import os
-import select
+import signal
 import socket
 import subprocess
 import sys
@@ -24,8 +24,8 @@ from assay.child import PARENT_VARIABLE, REPLY_VARIABLE, adopt_orphans, die_with
 
 NURSERY_VARIABLE = "ASSAY_NURSERY_FD"
 READY, STARTED = b"ready", b"started"
+POLL_S = 0.01
 _LONGEST_MESSAGE = 32
-ENDING_S = 5.0
 
 
 # In the nursery and its children
@@ -79,14 +79,20 @@ def _be_child(work: Callable[[], None], line: socket.socket, files: list[int], m
         os.setsid()
         for file, number in zip((files[0], files[2], files[2]), (0, 1, 2), strict=True):
             os.dup2(file, number)
+        os.close(files[0])
+        os.close(files[2])
         os.environ[REPLY_VARIABLE] = str(files[1])
         # Else the end of the process between would be taken for the end of the stage.
         while os.getppid() == middle:
             time.sleep(0.001)
         work()
         code = 0
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        if isinstance(error, KeyboardInterrupt):
+            # As Python ends by itself after one.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -106,14 +112,15 @@ class Adopted:
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code, negative for a signal; subprocess.TimeoutExpired where it has not ended by then."""
-        if self._ended is None:
-            handle = os.pidfd_open(self.pid)
-            try:
-                if not select.select([handle], [], [], timeout)[0]:
-                    raise subprocess.TimeoutExpired([], timeout or 0.0)
-            finally:
-                os.close(handle)
-            self._ended = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._ended is None:
+            pid, status = os.waitpid(self.pid, 0 if deadline is None else os.WNOHANG)
+            if pid:
+                self._ended = os.waitstatus_to_exitcode(status)
+            elif deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired([], timeout or 0.0)
+            else:
+                time.sleep(POLL_S)
         return self._ended
 
 

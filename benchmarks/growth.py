@@ -6,7 +6,6 @@ of them renamed, compiles nothing again: what the first has compiled lies in a c
 """
 
 import argparse
-import os
 import re
 import resource
 import shutil
