@@ -80,7 +80,7 @@ WARP_SIZE = 32
 def _reuse(path: Path) -> Reuse | None:
     """Return the dealings with what earlier runs compiled, where the stage that asks wants any."""
     folder = os.environ.get(VARIABLE)
-    if not folder:
+    if not folder or not path.is_file():
         return None
     reuse = Reuse(Storage(Path(folder)), path)
     reuse.install()

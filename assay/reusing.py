@@ -2,8 +2,8 @@
 
 Triton's own key covers a kernel's source with all that it calls, the arguments' types and alignments, the options, the
 target, Triton itself, the assembler's version and the variables that Triton knows of. Not in it are a constant that is
-reached through a module or a class, the assembler's content, and what a kernel file changes in Triton; so the key here
-is made of Triton's and of everything that is loaded.
+reached through a module, the assembler's content, and what a kernel file changes in Triton; so the key here is made of
+Triton's and of everything that is loaded.
 """
 
 import ast

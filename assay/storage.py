@@ -146,9 +146,8 @@ def _removed(path: Path) -> bool:
 
 def _read(path: Path) -> bytes:
     # Whatever lies there is not followed, and not waited for.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        status = os.fstat(handle)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as stream:
+        status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "no plain file")
         if status.st_size > LARGEST_ENTRY_BYTES:
