@@ -100,7 +100,7 @@ class Worker:
         """`describe` returns the declaration; `build` the binaries of one variant for one target; `precompile` how many
         launches of one variant it compiled into Triton's cache.
         """
-        self._kernel = self._kernel or load(self._path)
+        self._kernel = self._kernel or self._load()
         if request["do"] == "describe":
             return {"declaration": msgspec.to_builtins(self._kernel.declaration())}
         if request["do"] == "precompile":
@@ -114,6 +114,12 @@ class Worker:
             return {"binaries": binaries}
         compilations, notes = self._reuse.take()
         return {"binaries": binaries, "compilations": msgspec.to_builtins(compilations), "notes": notes}
+
+    def _load(self) -> Kernel:
+        kernel = load(self._path)
+        if self._reuse is not None:
+            self._reuse.loaded()
+        return kernel
 
     def _disassemble(self, cubin: bytes) -> Disassembly:
         if self._reuse is None:

@@ -57,13 +57,23 @@ def _code(data: bytes, name: str) -> Digest:
         return sha256_bytes(data)
 
 
-def _package_folders() -> list[Path]:
-    """Return the folders of installed packages: those with metadata, whose names hold the versions."""
-    return [folder for folder in map(Path, sys.path) if any(folder.glob("*.dist-info"))]
+def _outside() -> tuple[Path, ...]:
+    """Return the folders of what is installed: Python's own, and those on the search path that hold metadata."""
+    packages = [folder for folder in map(Path, sys.path) if any(folder.glob("*.dist-info"))]
+    return tuple(folder.resolve() for folder in (*packages, Path(sysconfig.get_path("stdlib"))))
 
 
-def _installed(folders: Iterable[Path]) -> list[str]:
-    return sorted(entry.name for folder in folders for entry in folder.glob("*.dist-info"))
+def _file(module: str) -> Path | None:
+    """Return a loaded module's file. Some modules are objects of another kind, and some name a file that is none."""
+    named = (getattr(sys.modules.get(module), "__dict__", None) or {}).get("__file__")
+    path = Path(named).resolve() if isinstance(named, str) else None
+    return path if path and path.is_file() else None
+
+
+def _versions(modules: Iterable[str]) -> dict[str, str]:
+    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in modules if "." not in name}
+    # torch has a type of its own for its version.
+    return {name: str(version) for name, version in found.items() if isinstance(version, str)}
 
 
 def _tools() -> list[Digest]:
@@ -80,7 +90,9 @@ class Reuse:
         self._storage, self._kernel = storage, kernel.resolve()
         data = kernel.read_bytes()
         self._code, self._sources = _code(data, kernel.stem), {self._kernel: sha256_bytes(data)}
-        self._seen: set[str] = set()
+        self._seen = set(sys.modules)
+        self._versions, self._outside = _versions(self._seen), _outside()
+        self._add(name for name in self._seen if not self._is_outside(name))
         self.made = self.reused = 0
         self.notes: list[str] = []
 
@@ -98,34 +110,40 @@ class Reuse:
     def _machinery(self) -> dict[str, Any]:
         return {
             "python": sys.version,
-            "installed": _installed(_package_folders()),
+            "versions": self._versions,
             "tools": _tools(),
             "variables": {n: v for n, v in os.environ.items() if _VARIABLES.match(n) and n not in _PLACES},
         }
 
-    @cached_property
-    def _outside(self) -> tuple[Path, ...]:
-        return (*(folder.resolve() for folder in _package_folders()), Path(sysconfig.get_path("stdlib")).resolve())
+    def loaded(self) -> None:
+        """Say that the kernel file was loaded: whatever it brought along decides what its functions are."""
+        self._add(set(sys.modules) - self._seen)
+        self._seen |= set(sys.modules)
 
-    def _loaded(self) -> list[Digest]:
-        """Return the digests of the loaded modules that no installed package has, the kernel file aside."""
-        for name in set(sys.modules) - self._seen:
-            self._seen.add(name)
-            file = (getattr(sys.modules.get(name), "__dict__", None) or {}).get("__file__")
-            path = Path(file).resolve() if isinstance(file, str) else None
-            if path and path not in self._sources and path.is_file() and not self._is_outside(path):
+    def _add(self, modules: Iterable[str]) -> None:
+        for path in filter(None, map(_file, modules)):
+            if path not in self._sources:
                 self._sources[path] = sha256_file(path)
-        return sorted(digest for path, digest in self._sources.items() if path != self._kernel)
 
-    def _is_outside(self, path: Path) -> bool:
-        return any(path.is_relative_to(folder) for folder in self._outside)
+    def _is_outside(self, module: str) -> bool:
+        path = _file(module)
+        return path is None or any(path.is_relative_to(folder) for folder in self._outside)
+
+    def _digests(self) -> list[Digest]:
+        """Return the digests of what was loaded, the kernel file aside. What a launch loads counts where it is no
+        installed package: which of those are there by then depends on what was launched before.
+        """
+        late = set(sys.modules) - self._seen
+        self._add(name for name in late if not self._is_outside(name))
+        self._seen |= late
+        return sorted(digest for path, digest in self._sources.items() if path != self._kernel)
 
     def _unchanged(self) -> bool:
         """Return whether the files are still those that the key was made of: an edit meanwhile belongs to another."""
         return all(sha256_file(path) == digest for path, digest in self._sources.items())
 
     def _key(self, kind: str, of: str) -> Digest:
-        known = {"kind": kind, "of": of, "code": self._code, "loaded": self._loaded(), **self._machinery}
+        known = {"kind": kind, "of": of, "code": self._code, "loaded": self._digests(), **self._machinery}
         return sha256_bytes(canonical(known))
 
     def look_up(self, kind: str, of: str) -> dict[str, bytes] | None:

@@ -137,6 +137,23 @@ def test_comments_and_names_outside_the_functions_compile_nothing(bench: Bench, 
     assert bench.build(written(tmp_path, "double", edited)).compilations == REUSED
 
 
+BY_LAUNCH = changed(
+    DOUBLE,
+    ('    x, y = inputs["x"]', '    import factors\n\n    x, y = inputs["x"]'),
+    ("2.0 * x", "2.0 * x + 0.0"),
+)
+
+
+def test_what_a_launch_imports_is_part_of_the_source_too(bench: Bench, tmp_path: Path) -> None:
+    path = '"""\n\nimport os\n', '"""\n\nimport os\nimport sys\n\nsys.path.insert(0, os.path.dirname(__file__))\n'
+    kernel = written(tmp_path, "double", changed(BY_LAUNCH, path))
+    found = []
+    for factor in ("2.0", "2.0", "3.0"):
+        (kernel.parent / "factors.py").write_text(f"FACTOR = {factor}\n")
+        found.append(bench.build(kernel).compilations)
+    assert found == [MADE, REUSED, MADE]
+
+
 @given(st.from_regex(r"[a-z_]{1,12}", fullmatch=True), st.from_regex(r"[a-z_]{1,12}", fullmatch=True))
 def test_the_code_of_a_file_is_the_same_under_any_name_and_only_the_declared_one_is_left_out(
     one: str, other: str
