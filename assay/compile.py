@@ -68,10 +68,11 @@ def compile_all(job: Job) -> Compile | Compiled:
                 return Compile(loading=diagnose_loading(answer), declaration=None, builds=[], findings=[])
             declaration = answer.declaration
             builds, compilations = _build_all(job, declaration, children)
-    if isinstance(storage, Storage):
-        storage.prune()
     loaded = Verdict(outcome="passed", reason="the kernel file was imported and declares a kernel")
     found = Compile(loading=loaded, declaration=declaration, builds=builds, findings=findings(declaration, builds))
+    if isinstance(storage, Unavailable):
+        return found
+    storage.prune()
     return Compiled(found, compilations)
 
 

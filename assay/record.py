@@ -924,7 +924,7 @@ class Compilations(Record, frozen=True, kw_only=True):
 
 
 class Run(Record, frozen=True, kw_only=True):
-    """What changes from run to run. Only `compile` has `compilations`."""
+    """What changes from run to run. Only `compile` has `compilations`, and only where what it compiles is kept."""
 
     started: Instant
     duration_ns: Count
