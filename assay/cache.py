@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from assay.errors import UsageError
-from assay.privacy import one_line
+from assay.privacy import printable
 from assay.record import Unavailable
 from assay.storage import LARGEST_FOLDER_BYTES, VARIABLE, EntryError, Storage, open_storage
 
@@ -31,7 +31,7 @@ def damaged(storage: Storage) -> list[str]:
         try:
             storage.get(path.name)
         except EntryError as error:
-            faults.append(one_line(str(error)))
+            faults.append(printable(str(error)))
     return faults
 
 
