@@ -3,13 +3,14 @@
 # make slurm-test    as root: starts a Slurm of one node here, installed if need be, and runs the pipeline through it
 # make bench-sweep    on a device: a search space against triton.autotune
 # make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
+# make bench-growth   with no device: what 10, 25 and 50 generated kernels cost; ARGUMENTS="--sizes 5 10 --cores 4"
 # make wheelhouse PYTHON=3.12   collects what a GPU node without a network needs
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test slurm-test bench-sweep bench-repeat wheelhouse
+.PHONY: report check test slurm-test bench-sweep bench-repeat bench-growth wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -49,6 +50,9 @@ bench-sweep: .venv/run.done
 
 bench-repeat: .venv/run.done
 	$(BIN)/python -m benchmarks.repeatability $(ARGUMENTS)
+
+bench-growth: .venv/run.done
+	$(BIN)/python -m benchmarks.growth $(ARGUMENTS)
 
 # Made afresh, so that nothing stays of an earlier lock or of an installation that was broken off.
 .venv/run.done: envs/run.txt

@@ -18,11 +18,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import rfc8785
+from msgspec import UNSET, UnsetType
 
 from assay.canonicality import canonical_record
 from assay.errors import RecordError
 from assay.privacy import one_line, scrub
-from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Digest, Record, Run, StageName
+from assay.record import ARTIFACTS, SCHEMA_VERSION, Artifact, Compilations, Digest, Record, Run, StageName
 
 LARGEST_RECORD_BYTES = 64 * 2**20
 LARGEST_PARSED_BYTES = 4 * 2**20
@@ -297,13 +298,14 @@ class Session(Generic[R]):
             if sha256_file(material) != digest:
                 raise RecordError(f"{material}: changed while stage '{self.stage}' ran; run it again")
 
-    def write(self, path: Path, result: R) -> Artifact[R]:
+    def write(self, path: Path, result: R, compilations: Compilations | UnsetType = UNSET) -> Artifact[R]:
         """Seal `result` in its envelope and write it; RecordError where a material changed meanwhile."""
         self.confirm()
         run = Run(
             started=self.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
             duration_ns=time.monotonic_ns() - self.clock_ns,
             exit_code=0,
+            compilations=compilations,
         )
         artifact = seal(
             Artifact(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO, TypeVar
+from typing import IO, Any, Protocol, Self, TextIO, TypeVar
 
 from assay.artifact import convert, parse
 from assay.errors import RecordError
@@ -33,6 +33,10 @@ RELEASING_S = 30.0
 """How long what a child had started may take to end once it was killed: a device ends the kernel that runs first."""
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Variables that keep a process's libraries to its one thread; a process that forks may have no other."""
+_NOT_AFRESH = ("TRITON_INTERPRET", "TRITON_CACHE_MANAGER", "ASSAY_CACHE")
+"""Variables under which nothing would be compiled, or not by this run."""
 
 
 Answer = dict[str, Any]
@@ -54,8 +58,7 @@ def interpreting_environment() -> dict[str, str]:
 
     One thread for each child: products split over threads round otherwise, and results would depend on the core count.
     """
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **single, "TRITON_INTERPRET": "1"}
+    return {**os.environ, **ONE_THREAD, "TRITON_INTERPRET": "1"}
 
 
 def compiling_environment(cache: str) -> dict[str, str]:
@@ -63,7 +66,7 @@ def compiling_environment(cache: str) -> dict[str, str]:
 
     Both decide the binary's digest, so every stage that compares digests must use this one.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_AFRESH}
     return {**kept, "TRITON_CACHE_DIR": cache, "TRITON_DISABLE_LINE_INFO": "1"}
 
 
@@ -102,11 +105,34 @@ def ask(child: Asked, request: Answer, kind: type[Message], limit_s: float) -> M
         return Fault("declaration", str(error))
 
 
+class Process(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also that of its group."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Where requests go."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, negative for a signal; subprocess.TimeoutExpired where it has not ended by then."""
+
+
+class Starter(Protocol):
+    """Something that has processes ready (`assay.nursery`)."""
+
+    def start(self, reply: int, output: int, deadline: float) -> Process | None:
+        """Return one that answers into `reply` and prints into `output`, or None; TimeoutError after `deadline`."""
+
+
 class Child:
     """One child process, started when first asked and again after it died.
 
     `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
-    `held`: open files whose locks last as long as the child, should it outlive this process.
+    `starter` is asked first for a process that runs the command. `held`: open files whose locks last as long as the
+    child, should it outlive this process; a starter is not asked to hold any.
     """
 
     def __init__(
@@ -115,11 +141,13 @@ class Child:
         environment: Mapping[str, str],
         log: Path,
         opening: Opening | None = None,
+        *,
         held: Sequence[int] = (),
+        starter: Starter | None = None,
     ) -> None:
         self._command, self._environment, self._log = command, dict(environment), log
-        self._opening, self._held = opening, tuple(held)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._opening, self._held, self._starter = opening, tuple(held), starter
+        self._process: Process | None = None
         self._reply = -1
         self._pending = b""
         self._log_start = 0
@@ -150,9 +178,9 @@ class Child:
         deadline = time.monotonic() + limit_s
         # What the child printed for an earlier request is no reason for what becomes of this one.
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
-        process = self._running()
-        assert process.stdin is not None
         try:
+            process = self._running(deadline)
+            assert process.stdin is not None
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             line = self._line(deadline)
@@ -181,23 +209,32 @@ class Child:
         os.close(self._reply)
         self._process, self._pending = None, b""
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self, deadline: float) -> Process:
         if self._process is None:
             reply, write = os.pipe()
-            extra = {REPLY_VARIABLE: str(write), PARENT_VARIABLE: str(os.getpid())}
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    self._command,
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=(write, *self._held),
-                    env={**self._environment, **extra},
-                    start_new_session=True,
-                )
-            os.close(write)
+            try:
+                with self._log.open("ab") as log:
+                    ready = self._starter and self._starter.start(write, log.fileno(), deadline)
+                    self._process = ready or self._started(write, log)
+            except BaseException:
+                os.close(reply)
+                raise
+            finally:
+                os.close(write)
             self._reply = reply
         return self._process
+
+    def _started(self, write: int, log: IO[bytes]) -> Process:
+        extra = {REPLY_VARIABLE: str(write), PARENT_VARIABLE: str(os.getpid())}
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write, *self._held),
+            env={**self._environment, **extra},
+            start_new_session=True,
+        )
 
     def _line(self, deadline: float) -> bytes:
         with selectors.DefaultSelector() as selector:

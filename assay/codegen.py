@@ -1,9 +1,11 @@
 """Compiles a kernel's own launch for a target without a GPU: the child `python -m assay.codegen KERNEL`."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import msgspec
 import torch
 import triton
+from triton.runtime.cache import triton_key
 
 from assay.amdgcn import usage
 from assay.artifact import sha256_bytes
@@ -20,7 +23,10 @@ from assay.child import Answer, serve
 from assay.instructions import count_assembly, count_sass, local_accesses, resource_usage
 from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
 from assay.launches import binary_of, build_launchers, use_target, watch
+from assay.nursery import serve_or_fork
 from assay.record import Binary, Instructions, RegisterFiles
+from assay.reusing import Reuse
+from assay.storage import VARIABLE, Storage
 from assay.targets import TARGETS, Target, is_amd, toolchain
 
 
@@ -33,14 +39,21 @@ def _dump(cubin: Path, what: str) -> str:
     return done.stdout
 
 
+Disassembly = tuple[int, int, dict[str, int]]
+"""Registers, stack bytes and SASS counts."""
+
+
 @lru_cache(maxsize=64)
-def _disassemble(cubin: bytes) -> tuple[int, int, dict[str, int]]:
-    """Return registers, stack bytes and SASS counts. Cached: several variants can compile to one binary."""
+def _disassemble(cubin: bytes) -> Disassembly:
+    """Read what a binary needs and does. Cached: several variants can compile to one binary."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as stream:
         stream.write(cubin)
         stream.flush()
         registers, stack = resource_usage(_dump(Path(stream.name), "--dump-resource-usage"))
         return registers, stack, count_sass(_dump(Path(stream.name), "--dump-sass"))
+
+
+Disassemble = Callable[[bytes], Disassembly]
 
 
 @dataclass(frozen=True)
@@ -53,18 +66,18 @@ class Needs:
     machine: dict[str, int] | None
 
 
-def _needs(assembly: str, code: bytes, target: Target) -> Needs:
+def _needs(assembly: str, code: bytes, target: Target, disassemble: Disassemble) -> Needs:
     if is_amd(target.name):
         return Needs(*usage(assembly), None)
-    registers, stack, sass = _disassemble(code)
+    registers, stack, sass = disassemble(code)
     return Needs(registers, stack, None, sass)
 
 
-def inspect(kernel: Any, target: Target) -> Binary:
+def inspect(kernel: Any, target: Target, disassemble: Disassemble = _disassemble) -> Binary:
     """Read what the compiled kernel needs and which instructions it uses."""
     code, counts = binary_of(kernel), count_assembly(kernel.asm)
     assembly = str(kernel.asm["amdgcn" if is_amd(target.name) else "ptx"])
-    needs = _needs(assembly, code, target)
+    needs = _needs(assembly, code, target, disassemble)
     instructions = Instructions(assembly=counts, machine=needs.machine)
     stores, loads = local_accesses(instructions)
     return Binary(
@@ -87,19 +100,30 @@ Declared = dict[str, Output]
 """Shape and dtype of tensors, by name."""
 
 
+def _reuse(path: Path) -> Reuse | None:
+    """Return the dealings with what earlier runs compiled, where the stage that asks wants any."""
+    folder = os.environ.get(VARIABLE)
+    if not folder or not path.is_file():
+        return None
+    reuse = Reuse(Storage(Path(folder)), path)
+    reuse.install()
+    return reuse
+
+
 class Worker:
     """Answers `describe`, `build` and `precompile` requests; the kernel file is imported at the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kernel: Kernel | None = None
+        self._reuse = _reuse(path)
         self._known: dict[tuple[frozenset[tuple[str, int]], torch.dtype | None], tuple[Declared, Declared]] = {}
 
     def answer(self, request: Answer) -> Answer:
         """`describe` returns the declaration; `build` the binaries of one variant for one target; `precompile` how many
         launches of one variant it compiled into Triton's cache.
         """
-        self._kernel = self._kernel or load(self._path)
+        self._kernel = self._kernel or self._load()
         if request["do"] == "describe":
             return {"declaration": msgspec.to_builtins(self._kernel.declaration())}
         if request["do"] == "precompile":
@@ -108,7 +132,25 @@ class Worker:
         use_target(*toolchain(target.name))
         with watch(compile_only=True) as launches:
             self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
-        return {"binaries": [msgspec.to_builtins(inspect(kernel, target)) for kernel in launches.compiled]}
+        binaries = [msgspec.to_builtins(inspect(kernel, target, self._disassemble)) for kernel in launches.compiled]
+        if self._reuse is None:
+            return {"binaries": binaries}
+        compilations, notes = self._reuse.take()
+        return {"binaries": binaries, "compilations": msgspec.to_builtins(compilations), "notes": notes}
+
+    def _load(self) -> Kernel:
+        kernel = load(self._path)
+        if self._reuse is not None:
+            self._reuse.loaded()
+        return kernel
+
+    def _disassemble(self, cubin: bytes) -> Disassembly:
+        if self._reuse is None:
+            return _disassemble(cubin)
+        found: Disassembly = self._reuse.recall(
+            "disassembly", sha256_bytes(cubin), Disassembly, lambda: _disassemble(cubin)
+        )
+        return found
 
     def _launch(self, kernel: Kernel, name: str, case: Case) -> None:
         variant = kernel.variant(name)
@@ -161,4 +203,5 @@ class Worker:
 
 
 if __name__ == "__main__":
-    serve(Worker(Path(sys.argv[1])).answer)
+    # Triton hashes itself, half a gigabyte, for the first key that it makes.
+    serve_or_fork(lambda: serve(Worker(Path(sys.argv[1])).answer), prepare=triton_key)

@@ -16,6 +16,7 @@ COMMANDS = {
     "score": "say how many planted faults were caught",
     "check": "exit 1 naming each failed claim",
     "new": "write a commented kernel file that runs as it stands",
+    "cache": "show, check or clear what earlier runs compiled",
     "schemas": "write the JSON Schemas of all records",
     "bundle": "pack the evidence into one archive",
     "keygen": "make a key pair to sign bundles with",

@@ -3,56 +3,77 @@
 The kernel's own launch is compiled, so no signature is written by hand and the digests are those of a real run.
 """
 
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
 
-from assay.building import Wanted, build
-from assay.child import Child, Fault, Opening, ask, compiling_environment
-from assay.correctness import DESCRIBE, Described
+from assay.building import Wanted, make
+from assay.child import ONE_THREAD, Child, Fault, ask, compiling_environment
+from assay.correctness import DESCRIBE, Described, workers
 from assay.diagnosis import diagnose_loading
 from assay.findings import findings
+from assay.nursery import Nursery
 from assay.pool import Pool, worker_count
+from assay.privacy import one_line
 from assay.progress import Progress
-from assay.record import Build, Compile, Declaration, Verdict
-from assay.stage import Job, run
+from assay.record import Build, Compilations, Compile, Declaration, Unavailable, Verdict
+from assay.stage import Compiled, Job, run
+from assay.storage import VARIABLE, Storage, open_storage
 from assay.targets import multiplies
 
 WORKER = "assay.codegen"
 
 
-def _child(job: Job, cache: str, number: int) -> Child:
-    log = job.log.with_name(f"compile-{number}.log")
-    opening = Opening(DESCRIBE, job.settings.loading.limit_s)
-    return Child([sys.executable, "-m", WORKER, str(job.kernel)], compiling_environment(cache), log, opening)
+def _nursery(job: Job, cache: str, storage: Storage | Unavailable) -> Nursery:
+    environment = {**compiling_environment(cache), **ONE_THREAD}
+    if isinstance(storage, Storage):
+        environment[VARIABLE] = str(storage.folder)
+    return Nursery([sys.executable, "-m", WORKER, str(job.kernel)], environment, job.log)
 
 
-def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) -> list[Build]:
+def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) -> tuple[list[Build], Compilations]:
     settings, case = job.settings.compile, declaration.cases[0]
     # Longest first, so that no worker is left with one long build at the end: targets without tensor cores unroll
     # every product, and variants are declared from simple to elaborate.
     targets = sorted(job.settings.targets, key=lambda target: multiplies(target, "tf32"))
     wanted = [Wanted(variant, target, case) for target in targets for variant in reversed(declaration.variants)]
     progress = Progress(f"compile {job.name}", len(wanted))
-    pool = Pool(wanted, lambda child, item: build(child, item, settings.limit_s), progress)
-    made = {(build.variant, build.target): build for build in pool.run(children)}
+    answers = Pool(wanted, lambda child, item: make(child, item, settings.limit_s), progress).run(children)
+    made = {(one.build.variant, one.build.target): one.build for one in answers}
     builds = [made[variant.id, target] for target in job.settings.targets for variant in declaration.variants]
-    progress.close(f"{sum(build.compiled.outcome == 'passed' for build in builds)} of {len(builds)} compiled")
-    return builds
+    counts = [one.compilations for one in answers]
+    compilations = Compilations(made=sum(c.made for c in counts), reused=sum(c.reused for c in counts))
+    progress.close(_summary(builds, compilations))
+    for note in sorted({note for one in answers for note in one.notes}):
+        print(f"compile {job.name}: {one_line(note)}", file=sys.stderr)
+    return builds, compilations
 
 
-def compile_all(job: Job) -> Compile:
+def _summary(builds: Sequence[Build], compilations: Compilations) -> str:
+    done = f"{sum(build.compiled.outcome == 'passed' for build in builds)} of {len(builds)} compiled"
+    total = compilations.made + compilations.reused
+    return f"{done}; {compilations.reused} of {total} functions by an earlier run" if compilations.reused else done
+
+
+def compile_all(job: Job) -> Compile | Compiled:
     """Load the kernel file, build every variant for every target, and read the instructions."""
-    with tempfile.TemporaryDirectory(prefix="assay-compile-") as cache:
-        children = [_child(job, cache, number) for number in range(worker_count(job.settings.compile.workers))]
+    storage = open_storage(os.environ)
+    logs = [job.log.with_name(f"compile-{number}.log") for number in range(worker_count(job.settings.compile.workers))]
+    with tempfile.TemporaryDirectory(prefix="assay-compile-") as cache, _nursery(job, cache, storage) as nursery:
+        children = workers(nursery, logs, job.settings.loading.limit_s)
         with children[0]:
             answer = ask(children[0], DESCRIBE, Described, job.settings.loading.limit_s)
             if isinstance(answer, Fault):
                 return Compile(loading=diagnose_loading(answer), declaration=None, builds=[], findings=[])
             declaration = answer.declaration
-            builds = _build_all(job, declaration, children)
+            builds, compilations = _build_all(job, declaration, children)
     loaded = Verdict(outcome="passed", reason="the kernel file was imported and declares a kernel")
-    return Compile(loading=loaded, declaration=declaration, builds=builds, findings=findings(declaration, builds))
+    found = Compile(loading=loaded, declaration=declaration, builds=builds, findings=findings(declaration, builds))
+    if isinstance(storage, Unavailable):
+        return found
+    storage.prune()
+    return Compiled(found, compilations)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from msgspec import field
 from assay.child import Asked, Child, Fault, Opening, ask
 from assay.diagnosis import diagnose, diagnose_loading
 from assay.judgement import asked, exempt
+from assay.nursery import Nursery
 from assay.pool import Pool
 from assay.progress import Progress
 from assay.record import (
@@ -60,6 +61,11 @@ class Tried(Record, frozen=True, kw_only=True):
     readings: dict[Operand, list[Number]] = field(default_factory=dict)
 
 
+def command(kernel: Path, device: str) -> list[str]:
+    """Return the command of a child that tries `kernel` on `device`: 'cpu' for the interpreter, or 'cuda'."""
+    return [sys.executable, "-m", WORKER, str(kernel), device]
+
+
 def worker(
     kernel: Path,
     device: str,
@@ -69,9 +75,14 @@ def worker(
     *,
     held: Sequence[int] = (),
 ) -> Child:
-    """Return the child that tries `kernel` on `device`: 'cpu' for the interpreter, or 'cuda'; `held` as in `Child`."""
-    command = [sys.executable, "-m", WORKER, str(kernel), device]
-    return Child(command, environment, log, Opening(DESCRIBE, loading_limit_s), held)
+    """Return a child that tries `kernel` on `device`; `held` as in `Child`."""
+    return Child(command(kernel, device), environment, log, Opening(DESCRIBE, loading_limit_s), held=held)
+
+
+def workers(nursery: Nursery, logs: Sequence[Path], loading_limit_s: float) -> list[Child]:
+    """Return children that do what the nursery's do, one for each file to print into."""
+    opening = Opening(DESCRIBE, loading_limit_s)
+    return [Child(nursery.command, nursery.environment, log, opening, starter=nursery) for log in logs]
 
 
 def describe(child: Child, tier: str, limit_s: float) -> Subject:

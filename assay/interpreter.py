@@ -7,8 +7,9 @@ never precision, and shows no race.
 from collections.abc import Sequence
 
 from assay.child import interpreting_environment
-from assay.correctness import Terms, canaries, describe, try_all, worker
+from assay.correctness import Terms, canaries, command, describe, try_all, workers
 from assay.judgement import contrasts, honoured
+from assay.nursery import Nursery
 from assay.pool import worker_count
 from assay.record import Interpreter
 from assay.stage import Job, run
@@ -19,10 +20,11 @@ def interpret(job: Job) -> Interpreter:
     assert job.kernel is not None
     settings, loading = job.settings.interpreter, job.settings.loading
     logs = [job.log.with_name(f"interpreter-{number}.log") for number in range(worker_count(settings.workers))]
-    children = [worker(job.kernel, "cpu", interpreting_environment(), log, loading.limit_s) for log in logs]
-    with children[0]:
-        subject = describe(children[0], "interpreter", loading.limit_s)
-        tried = try_all(children, subject, Terms(job.settings.seeds, settings.limit_s), f"interpreter {job.name}")
+    with Nursery(command(job.kernel, "cpu"), interpreting_environment(), job.log) as nursery:
+        children = workers(nursery, logs, loading.limit_s)
+        with children[0]:
+            subject = describe(children[0], "interpreter", loading.limit_s)
+            tried = try_all(children, subject, Terms(job.settings.seeds, settings.limit_s), f"interpreter {job.name}")
     checks = [t.check for t in tried]
     found = contrasts(subject.declaration, checks, gated=False)
     return Interpreter(

@@ -7,7 +7,7 @@ empty string. Units stand in the field names. Decoding and encoding live in `ass
 import math
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 SCHEMA_VERSION = 1
 
@@ -941,12 +941,20 @@ class Merged(Record, frozen=True, kw_only=True):
 # the envelope
 
 
+class Compilations(Record, frozen=True, kw_only=True):
+    """How many device functions a run compiled, and how many it took from what earlier runs had compiled."""
+
+    made: Count
+    reused: Count
+
+
 class Run(Record, frozen=True, kw_only=True):
-    """What changes from run to run."""
+    """What changes from run to run. Only `compile` has `compilations`, and only where what it compiles is kept."""
 
     started: Instant
     duration_ns: Count
     exit_code: int
+    compilations: Compilations | UnsetType = UNSET
 
 
 Result = TypeVar("Result")

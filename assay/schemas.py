@@ -22,10 +22,13 @@ def _document(title: str, schema: dict[str, Any]) -> bytes:
 
 
 def _record_schema(kind: type[Record]) -> dict[str, Any]:
-    """Return the schema of a record on disk. A default is for who makes a record: none is left out of the file."""
+    """Return the schema of a record on disk. A default is for who makes a record: none is left out of the file, but
+    what is unset is, which has neither a default to show nor to be there.
+    """
     schema = msgspec.json.schema(kind)
     for definition in schema["$defs"].values():
-        definition["required"] = list(definition["properties"])
+        there = {*definition["required"], *(n for n, f in definition["properties"].items() if "default" in f)}
+        definition["required"] = [name for name in definition["properties"] if name in there]
         for field in definition["properties"].values():
             field.pop("default", None)
     return schema

@@ -11,7 +11,7 @@ from assay.artifact import again, digests_now, exclusive, open_session, read
 from assay.config import READS, Settings, decode_stage_settings, load_settings, stage_settings
 from assay.errors import UsageError
 from assay.privacy import scrub
-from assay.record import ARTIFACTS, Artifact, Record, StageName
+from assay.record import ARTIFACTS, Artifact, Compilations, Record, StageName
 from assay.sources import modules
 
 RESULTS_FOLDER = Path("results")
@@ -158,10 +158,18 @@ def job_of(stage: StageName, chosen: argparse.Namespace) -> Job:
     return Job(stage, kernel, settings, records, out, command, evidence)
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """A result for which functions were compiled, and how many: the number is of the run, not of what it found."""
+
+    result: Record
+    compilations: Compilations
+
+
 def run(
     stage: StageName,
     argv: Sequence[str],
-    find: Callable[[Job], Record],
+    find: Callable[[Job], Record | Compiled],
     *,
     per_kernel: bool = True,
     all_evidence: bool = False,
@@ -170,5 +178,9 @@ def run(
     job = job_of(stage, parser(stage, per_kernel, all_evidence).parse_args(argv))
     with exclusive(job.out):
         session = open_session(stage, job.name, job.materials(), job.command)
-        session.write(job.out, find(job))
+        found = find(job)
+        if isinstance(found, Compiled):
+            session.write(job.out, found.result, found.compilations)
+        else:
+            session.write(job.out, found)
     return 0

@@ -73,7 +73,7 @@ class Field:
         command = [sys.executable, "-m", WORKER, device]
         first = opening(self.job.settings.loading.limit_s)
         logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]
-        return [Child(command, environment, log, first, self.files) for log in logs]
+        return [Child(command, environment, log, first, held=self.files) for log in logs]
 
     def ask(
         self,

@@ -34,6 +34,7 @@ from assay.judgement import judge_all, judge_repeat
 from assay.kernel import Case, Kernel, Layout, Output, Tensors, Variant, cast, load, widen
 from assay.launches import Launches, watch
 from assay.multiplier import Multiplier, measured, pose
+from assay.nursery import serve_or_fork
 from assay.patterns import impose
 from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_float
 from assay.undefined import blamed, undefined_lanes
@@ -391,4 +392,4 @@ class Worker:
 if __name__ == "__main__":
     if sys.argv[2] == "cpu":
         mend_interpreter()
-    serve(Worker(Path(sys.argv[1]), sys.argv[2]).answer, last_after_error=sys.argv[2] != "cpu")
+    serve_or_fork(lambda: serve(Worker(Path(sys.argv[1]), sys.argv[2]).answer, last_after_error=sys.argv[2] != "cpu"))

@@ -24,6 +24,7 @@ from assay.progress import Progress
 from assay.record import Artifact
 from assay.sources import workflow_names
 from assay.steps import Task
+from assay.storage import VARIABLE
 
 POLL_S = 0.2
 # Else a stage, and the kernels that it runs, would outlive a command that was killed. Not in `preexec_fn`: forking a
@@ -61,7 +62,8 @@ class Workshop:
         # Under PYTHONSAFEPATH the package would be looked for outside the folder it is to come from.
         own = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
         places = {"TMPDIR": "tmp", "XDG_STATE_HOME": "state", "XDG_CACHE_HOME": "cache", "TRITON_CACHE_DIR": "triton"}
-        return {**own, **{name: str(self.folder / place) for name, place in places.items()}}
+        # What a stage took from an earlier run, it would not have made again.
+        return {**own, **{name: str(self.folder / place) for name, place in places.items()}, VARIABLE: ""}
 
     def write(self, payload: Mapping[str, bytes]) -> None:
         """Write the sources; UnsoundError where a name leads out of the folder."""

@@ -25,6 +25,12 @@ def _in_the_project() -> Iterator[None]:
     os.chdir(before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_kept() -> None:
+    """Compile afresh: no test may read or fill what this user's own runs have compiled."""
+    os.environ["ASSAY_CACHE"] = ""
+
+
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
     """Undo what a test did to the environment: a variable left behind would make every later run capture it anew."""

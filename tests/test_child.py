@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from assay.child import (
     compiling_environment,
     interpreting_environment,
 )
+from assay.nursery import Nursery
 from assay.record import Record, Verdict
 
 LIMIT_S = 60.0
@@ -32,6 +34,7 @@ LIMIT_S = 60.0
 SERVER = """
 import os, signal, subprocess, sys, time
 from assay.child import LARGEST_REPLY_BYTES, REPLY_VARIABLE, serve
+from assay.nursery import serve_or_fork
 
 opened = []
 
@@ -97,25 +100,33 @@ def handler(request):
             write_reply("x" * 65536)
     return {}
 
-serve(handler, last_after_error="last" in sys.argv)
+serve_or_fork(lambda: serve(handler, last_after_error="last" in sys.argv))
 """
 
 
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Child]]:
+@pytest.fixture(params=["started", "forked"])
+def start(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Child]]:
+    """Return a function that makes a child: a program of its own, or a fork of one that has imported everything."""
     monkeypatch.setenv("PYTHONPATH", PYTHON_PATH)
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     started: list[Child] = []
+    nurseries = ExitStack()
 
     def make(*arguments: str, code: str = SERVER, opening: Opening | None = None) -> Child:
         log = tmp_path / f"child-{len(started)}.log"
-        child = Child([sys.executable, "-c", code, *arguments], dict(os.environ), log, opening)
+        command, environ = [sys.executable, "-c", code, *arguments], dict(os.environ)
+        nursery = Nursery(command, environ, tmp_path / "nursery.log") if request.param == "forked" else None
+        starter = nursery and nurseries.enter_context(nursery)
+        child = Child(command, environ, log, opening, starter=starter)
         started.append(child.__enter__())
         return child
 
     yield make
     for child in started:
         child.stop()
+    nurseries.close()
 
 
 def pid_of(child: Child) -> int:

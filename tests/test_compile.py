@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from records import ROOT, environment
 from trials import DOUBLE, changed, written
 
 from assay.artifact import canonical, open_session, read
 from assay.compile import main
+from assay.record import Compilations
 
 VARIANTS = """variants=[
         Variant("ieee", "good"),
@@ -102,3 +104,25 @@ def test_a_file_that_does_not_load_has_no_builds(run: Callable[..., Any]) -> Non
     result = run("broken", "KERNEL = 7", '"sm_90"').result
     assert (result.loading.outcome, result.loading.cause) == ("failed", "declaration")
     assert (result.declaration, result.builds, result.findings) == (None, [], [])
+
+
+def test_what_an_earlier_run_compiled_gives_the_same_result_and_the_run_says_so(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    afresh = run("double", DOUBLE, '"sm_80"')
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    kept, again = run("double", DOUBLE, '"sm_80"'), run("double", DOUBLE, '"sm_80"')
+    assert canonical(afresh.result) == canonical(kept.result) == canonical(again.result)
+    made, reused = Compilations(made=1, reused=0), Compilations(made=0, reused=1)
+    assert [one.run.compilations for one in (afresh, kept, again)] == [UNSET, made, reused]
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "compile double: 1 of 1 compiled; 1 of 1 functions by an earlier run"
+    )
+    for entry in (tmp_path / "cache").rglob("?" * 64):
+        entry.write_bytes(entry.read_bytes()[:-1])
+    healed = run("double", DOUBLE, '"sm_80"')
+    assert canonical(healed.result) == canonical(afresh.result)
+    assert healed.run.compilations == made
+    said = capsys.readouterr().err.splitlines()
+    assert said[-3] == "compile double: 1 of 1 compiled"
+    assert all("its digest is not that of its content; it is not used" in line for line in said[-2:])
