@@ -1,5 +1,6 @@
 """Artifacts on disk: one canonical form, every other refused for its own reason, and never half a file to read."""
 
+import errno
 import json
 import os
 import signal
@@ -425,3 +426,16 @@ def test_what_a_session_writes_reads_back(tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("session") / "gate.json"
     open_session("gate", None, [], []).write(path, result)
     assert read(path, "gate").result == result
+
+
+def test_a_full_disk_is_told_with_the_file_that_was_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as refusal:
+        write_bytes(tmp_path / "gate.json", b"x")
+    assert refusal.value.filename == str(tmp_path / "gate.json")
+    assert list(tmp_path.iterdir()) == []
