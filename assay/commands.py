@@ -48,6 +48,11 @@ COMMANDS = {
     ),
     "claims": Command("derive what is shown, and what is not, from the records", "claims", f"{WRITTEN}; {REFUSED}"),
     "report": Command("render results/report.html and results/report.md", "report"),
+    "show": Command(
+        "print the matrix of claims in the terminal, from results/ or from a bundle",
+        "show softmax --bundle bundles/NAME.tar",
+        f"0: shown; 1: the bundle is not intact; {REFUSED}",
+    ),
     "score": Command("say how many planted faults were caught", "score results/softmax/teeth.json"),
     "check": Command(
         "name each failed claim",
