@@ -53,6 +53,11 @@ COMMANDS = {
         "show softmax --bundle bundles/NAME.tar",
         f"0: shown; 1: the bundle is not intact; {REFUSED}",
     ),
+    "doctor": Command(
+        "say what this machine can show, and why not the rest",
+        "doctor",
+        f"0: whatever the machine lacks; 1: the project itself cannot run here; {REFUSED}",
+    ),
     "score": Command("say how many planted faults were caught", "score results/softmax/teeth.json"),
     "check": Command(
         "name each failed claim",
@@ -85,6 +90,7 @@ COMMANDS = {
         "compare bundles/A.tar bundles/B.tar --margin 2",
         f"0: nothing got worse; 1: something did; {REFUSED}",
     ),
+    "completion": Command("print a script by which bash, zsh or fish completes `assay`", "completion bash"),
     "status": Command(
         "write the status that the evidence supports into pages, or check it",
         "status README.md --check --evidence archive",

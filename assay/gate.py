@@ -79,6 +79,7 @@ def decide(situation: Situation, minimum: tuple[int, int]) -> Decision:
 
 
 def ask(arguments: list[str]) -> Answer:
+    """Run `python -m assay` with these arguments in a process of its own, which a driver may take along."""
     command = [sys.executable, "-m", "assay", *arguments]
     # Else CUDA counts mixed cards by speed, and its first is another than the first that was captured.
     counted = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
