@@ -104,12 +104,10 @@ def look() -> Facts:
     """Look at the machine, through what the stages `environment` and `gate` look with."""
     settings, wrong = _settings()
     here = read_environment()
-    minimum = settings.gate.minimum_capability
     return Facts(
         environment=here,
         libcuda=driver_devices(),
-        answer=ask(["gate", "--minimum-capability", minimum]),
-        minimum=minimum,
+        answer=ask(["gate", "--minimum-capability", settings.gate.minimum_capability]),
         targets=settings.targets,
         compiler=_compiler(),
         folders=_folders(),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from assay.admission import Answer, breakdown, chosen_device, message_of
 from assay.outcomes import BLOCKED, FAILED, INCONCLUSIVE, VERIFIED, Mark
 from assay.record import Device, Environment, Unavailable
-from assay.targets import capability_of, parse_capability
 
 ROOM_BYTES = 2 * 2**30
 """Free space below which a run may end early: caches and records of the kernels here come to half of it."""
@@ -34,7 +33,6 @@ class Facts:
     environment: Environment
     libcuda: int | Unavailable
     answer: Answer
-    minimum: str
     targets: Sequence[str]
     compiler: str | Unavailable
     folders: Sequence[Folder]
@@ -90,14 +88,14 @@ def _driver(facts: Facts) -> Iterator[Finding]:
     yield _found("C compiler", facts.compiler, "install gcc: Triton builds launchers with it before a device is used")
 
 
-def _device(device: Device, minimum: str) -> Finding:
+def _device(device: Device, refusal: str | None) -> Finding:
     memory = device.memory_bytes
     size = "" if isinstance(memory, Unavailable) else f", {memory / 2**30:.0f} GiB"
     said = f"{device.name}, {device.target}{size}"
     if not device.visible:
         return Finding(BLOCKED, "device", f"{said}: hidden", "name it in CUDA_VISIBLE_DEVICES")
-    if not parse_capability(device.compute_capability) >= parse_capability(minimum):
-        return Finding(BLOCKED, "device", f"{said}: {minimum} or newer is needed", "take another device")
+    if refusal is not None:
+        return Finding(BLOCKED, "device", f"{said}: {refusal}", "take one that will do: `assay gate` asks again")
     if device.mig is True:
         remedy = "time on a whole card: a slice shares its clock, power and memory system with others"
         return Finding(INCONCLUSIVE, "device", f"{said}: MIG is on", remedy)
@@ -105,9 +103,9 @@ def _device(device: Device, minimum: str) -> Finding:
 
 
 def _devices(facts: Facts) -> Iterator[Finding]:
-    here = facts.environment
+    here, first = facts.environment, chosen_device(facts.environment)
     for device in [] if isinstance(here.devices, Unavailable) else here.devices:
-        yield _device(device, facts.minimum)
+        yield _device(device, _refusal(facts) if device is first else None)
     for one in here.unidentified:
         yield Finding(INCONCLUSIVE, "device", one.reason, "restart the driver, or leave that device out")
 
@@ -178,13 +176,20 @@ def _compiled(facts: Facts) -> Iterator[Reach]:
         yield Reach(BLOCKED, "compiled, fits", f"untested on {', '.join(lacking)}: {why}")
 
 
-def _obstacle(facts: Facts) -> str | None:
-    """Return why kernels cannot run on the device that torch takes, or None where they can."""
+def _refusal(facts: Facts) -> str | None:
+    """Return why the gate lets no kernel run, or None where it does."""
     broken = breakdown(facts.answer)
     if broken is not None:
         return broken.reason
-    if facts.answer.exit_code or chosen_device(facts.environment) is None:
-        return message_of(facts.answer).partition("; TRITON_INTERPRET")[0]
+    return message_of(facts.answer).partition("; TRITON_INTERPRET")[0] if facts.answer.exit_code else None
+
+
+def _obstacle(facts: Facts) -> str | None:
+    """Return why kernels cannot run on the device that torch takes, or None where they can."""
+    if (refused := _refusal(facts)) is not None:
+        return refused
+    if chosen_device(facts.environment) is None:
+        return "the gate found a device that NVML does not list"
     return f"no C compiler: {facts.compiler.reason}" if isinstance(facts.compiler, Unavailable) else None
 
 
@@ -193,9 +198,7 @@ def _on_device(facts: Facts) -> Iterator[Reach]:
     able = [device.target] if device is not None and obstacle is None else []
     if able:
         yield Reach(VERIFIED, DEVICE_TIERS, f"on {able[0]}")
-    # What the gate lets nobody run is no gap of this machine's.
-    asked = [one for one in facts.targets if capability_of(one) >= parse_capability(facts.minimum)]
-    rest = [target for target in asked if target not in able]
+    rest = [target for target in facts.targets if target not in able]
     if rest:
         yield Reach(BLOCKED, DEVICE_TIERS, f"untested on {', '.join(rest)}: {obstacle or 'no such device here'}")
 

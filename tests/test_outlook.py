@@ -15,6 +15,7 @@ from assay.record import Device, Environment, Unavailable
 
 OPEN = Answer(0, "NVIDIA H200 is 9.0; 8.0 or newer is needed: usable\n", "")
 SHUT = Answer(1, "", "no NVIDIA driver: libcuda.so.1 cannot be loaded; TRITON_INTERPRET=1 checks on the CPU\n")
+TOO_OLD = Answer(1, "", "Tesla T4 is 7.5; 8.0 or newer is needed; TRITON_INTERPRET=1 checks on the CPU\n")
 CRASHED = Answer(-11, "", "")
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_120")
 ROOMY = [Folder("results", "results", 100 * 2**30)]
@@ -35,7 +36,6 @@ def facts(found: Device | None = H200, answer: Answer = OPEN, **changes: Any) ->
         **{
             "environment": machine(found),
             "answer": answer,
-            "minimum": "8.0",
             "targets": TARGETS,
             "broken": {},
             **settled,
@@ -60,14 +60,14 @@ def test_a_machine_with_all_lacks_nothing_and_runs_on_its_own_target() -> None:
     assert lacking(facts()) == []
     assert on_device(facts()) == [
         ("verified", "on sm_90"),
-        ("blocked", "untested on sm_80, sm_120: no such device here"),
+        ("blocked", "untested on sm_75, sm_80, sm_120: no such device here"),
     ]
 
 
 def test_without_a_driver_the_gate_says_why_and_the_cpu_tiers_stay() -> None:
     given = facts(None, SHUT, libcuda=Unavailable(reason="libcuda.so.1 cannot be loaded"))
     assert on_device(given) == [
-        ("blocked", "untested on sm_80, sm_90, sm_120: no NVIDIA driver: libcuda.so.1 cannot be loaded")
+        ("blocked", "untested on sm_75, sm_80, sm_90, sm_120: no NVIDIA driver: libcuda.so.1 cannot be loaded")
     ]
     assert [(one.mark, one.tiers) for one in reaches(given)[:3]] == [
         (VERIFIED, "interpreted"),
@@ -78,9 +78,9 @@ def test_without_a_driver_the_gate_says_why_and_the_cpu_tiers_stay() -> None:
 
 CASES: dict[str, tuple[Facts, str, str]] = {
     "T4": (
-        facts(environment=altered(devices=[replaced(H200, name="Tesla T4", target="sm_75", compute_capability="7.5")])),
-        "Tesla T4, sm_75, 140 GiB: 8.0 or newer is needed",
-        "take another device",
+        facts(environment=altered(devices=[replaced(H200, name="Tesla T4", target="sm_75")]), answer=TOO_OLD),
+        "Tesla T4, sm_75, 140 GiB: Tesla T4 is 7.5; 8.0 or newer is needed",
+        "take one that will do",
     ),
     "MIG": (facts(environment=altered(devices=[replaced(H200, mig=True)])), "MIG is on", "time on a whole card"),
     "hidden": (
@@ -130,7 +130,9 @@ def test_what_is_lacking_is_named_with_what_to_do(name: str) -> None:
 
 def test_without_a_c_compiler_no_kernel_runs_on_a_device() -> None:
     given = facts(compiler=Unavailable(reason="nocc is not on the PATH"))
-    assert on_device(given) == [("blocked", "untested on sm_80, sm_90, sm_120: no C compiler: nocc is not on the PATH")]
+    assert on_device(given) == [
+        ("blocked", "untested on sm_75, sm_80, sm_90, sm_120: no C compiler: nocc is not on the PATH")
+    ]
 
 
 def test_a_gate_that_crashed_is_a_failure_of_the_gate() -> None:
@@ -191,5 +193,5 @@ def test_every_target_stands_once_and_only_an_open_gate_promises_a_device(
         target for _, text in said for target in targets if target in text.partition(":")[0].replace(",", "").split()
     ]
     assert len(named) == len(set(named))
-    assert {target for target in targets if target != "sm_75"} <= set(named)
+    assert set(named) == set(targets)
     assert all(one.remedy for one in lacking(given) if one.mark in (FAILED, INCONCLUSIVE))
