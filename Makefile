@@ -3,13 +3,14 @@
 # make slurm-test    as root: starts a Slurm of one node here, installed if need be, and runs the pipeline through it
 # make bench-sweep    on a device: a search space against triton.autotune
 # make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
+# make picture        draws docs/report.png, the picture in the README, from results/report.html; needs Chromium
 # make wheelhouse PYTHON=3.12   collects what a GPU node without a network needs
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test slurm-test bench-sweep bench-repeat wheelhouse
+.PHONY: report check test slurm-test bench-sweep bench-repeat picture wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -65,6 +66,9 @@ bench-repeat: .venv/run.done
 .venv/slurm.done: envs/slurm.txt .venv/test.done
 	$(PIP) install --requirement envs/slurm.txt
 	@touch $@
+
+picture: .venv/run.done
+	$(BIN)/python docs/picture.py
 
 # Filled beside and renamed, so that a wheelhouse is complete.
 wheelhouse: PART := $(WHEELHOUSE).part
