@@ -130,7 +130,8 @@ def picture(facts: Facts) -> Group:
     todo = [text(f"{one.name}: {one.remedy}") for one in found if one.remedy]
     parts: list[RenderableType] = [text("This machine", "bold"), _found(found)]
     parts += ["", text("What it can show", "bold"), _found(reaches(facts))]
-    return Group(*parts, *(["", text("What to do", "bold"), *todo] if todo else []))
+    parts += ["", text("What to do", "bold"), *todo] if todo else []
+    return Group(*parts)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forge import H200, forge
@@ -21,7 +22,11 @@ from assay.record import Claim, Claims, Source, Unavailable
 from assay.show import Shown, picture, slices
 from assay.terminal import printed
 
-BLOCKED = {"outcome": "untested", "cause": "no-driver", "reason": "no NVIDIA driver: libcuda.so.1 cannot be loaded"}
+BLOCKED: dict[str, Any] = {
+    "outcome": "untested",
+    "cause": "no-driver",
+    "reason": "no NVIDIA driver: libcuda.so.1 cannot be loaded",
+}
 
 
 @pytest.fixture
