@@ -49,7 +49,8 @@ def printed(parts: RenderableType, console: Console) -> str:
     """Return what goes to the terminal, in the characters that its encoding has."""
     with console.capture() as capture:
         console.print(parts)
-    said = capture.get()
+    # A table pads its last column, which a file that output is sent to need not hold.
+    said = "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
     if _has_signs(console.encoding):
         return said
     return said.translate(_PLAIN).encode(console.encoding, "replace").decode(console.encoding)
