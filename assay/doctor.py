@@ -7,7 +7,6 @@ missing or too old, or the configuration makes no sense.
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +26,7 @@ from assay.record import Unavailable
 from assay.situation import driver_devices
 from assay.sources import check_folder
 from assay.stage import RESULTS_FOLDER
-from assay.terminal import open_console, printed, sign, text
+from assay.terminal import open_console, put, sign, text
 
 NEEDED = Path("envs/node.txt")
 BESIDE = ("torch>=2.11", "triton>=3.6,<3.10")
@@ -142,5 +141,5 @@ def main(argv: Sequence[str]) -> int:
     options.parse_args(argv)
     check_folder()
     facts = look()
-    sys.stdout.write(printed(picture(facts), open_console()))
+    put(picture(facts), open_console())
     return 1 if facts.broken else 0

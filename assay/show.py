@@ -5,7 +5,6 @@ as for `merge`: never extracted, and refused where it is not sound.
 """
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from assay.record import Claim, Claims
 from assay.soundness import open_sound
 from assay.stage import record_path
 from assay.status import read_results
-from assay.terminal import open_console, printed, sign, text
+from assay.terminal import open_console, put, sign, text
 
 NARROWEST_NAME = 18
 """Columns that a variant's name may be folded to."""
@@ -140,5 +139,5 @@ def main(argv: Sequence[str]) -> int:
     chosen = options.parse_args(argv)
     shown = from_results() if chosen.bundle is None else from_bundle(chosen.bundle)
     console = open_console()
-    sys.stdout.write(printed(picture(shown, chosen.kernel, console.width), console))
+    put(picture(shown, chosen.kernel, console.width), console)
     return 0

@@ -2,6 +2,9 @@
 a sign that the terminal's encoding lacks is replaced by another.
 """
 
+import signal
+import sys
+
 from rich.console import Console, RenderableType
 from rich.text import Text
 
@@ -54,3 +57,13 @@ def printed(parts: RenderableType, console: Console) -> str:
     if _has_signs(console.encoding):
         return said
     return said.translate(_PLAIN).encode(console.encoding, "replace").decode(console.encoding)
+
+
+def put(parts: RenderableType, console: Console) -> None:
+    """Print to standard output. Where its reader has gone, as `head` does, end as every program does then."""
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        sys.stdout.write(printed(parts, console))
+        sys.stdout.flush()
+    finally:
+        signal.signal(signal.SIGPIPE, before)
