@@ -54,7 +54,7 @@ STOPWATCH = """if __name__ == "__main__":
             fcntl.flock(self.busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
         def identity(self) -> Identity:
-            return Identity(uuid=self.uuid, compute_capability="9.0")
+            return Identity(uuid=self.uuid)
 
     serve(Worker(Path(sys.argv[1]), OnlyUser).answer, last_after_error=True)
 """
@@ -80,7 +80,7 @@ def two_cards(folder: Path) -> TwoCards:
     named = NVML.replace("FIRST", repr(UUIDS[0])).replace("SECOND", repr(UUIDS[1]))
     (folder / "simulated/pynvml.py").write_text(named, "utf-8")
     (folder / "assay/situation.py").write_text((folder / "assay/situation.py").read_text("utf-8") + GATE, "utf-8")
-    project.edit("assay/environment.py", "torch_cuda=_torch_cuda()", 'torch_cuda="13.0"')
+    project.edit("assay/environment.py", 'torch_cuda=_torch_build("cuda")', 'torch_cuda="13.0"')
     project.edit("assay/cards.py", 'Path("/tmp")', f"Path({str(folder)!r})")
     project.edit("assay/correctness.py", "str(kernel), device]", 'str(kernel), "cpu"]')
     stopwatch = (folder / "assay/stopwatch.py").read_text("utf-8")
