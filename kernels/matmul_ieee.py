@@ -171,7 +171,7 @@ def matmul_ieee_kernel(
             # Global memory answers while the products are added. At the end the last block is read once more and not
             # used; what lies past k is not read, and zeros are kept, which add nothing.
             done = start + (odd + 1) * BLOCK_K
-            ahead = gl.minimum(end - done, BLOCK_K).to(gl.int64)
+            ahead = (done != end).to(gl.int64) * BLOCK_K
             a_ptrs += ahead * a_col
             b_ptrs += ahead * b_row
             a_next = fetch(a_ptrs, a_depth, k - done, WHOLE)
