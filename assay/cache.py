@@ -40,7 +40,10 @@ def main(argv: Sequence[str]) -> int:
     chosen = options().parse_args(argv)
     storage = open_storage(os.environ)
     if isinstance(storage, Unavailable):
-        raise UsageError(f"nothing is kept: {storage.reason}")
+        raise UsageError(
+            f"{VARIABLE}: expected a folder where compilations are kept, found none: {storage.reason}; "
+            "unset it, or name another"
+        )
     sizes = [status.st_size for _, status in storage.found()]
     if chosen.clear:
         print(f"{storage.folder}: {storage.prune(0)} entries removed")

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.admission import Answer, breakdown, chosen_device, message_of
+from assay.admission import Answer, breakdown, chosen_device, message_of, torch_for
 from assay.outcomes import BLOCKED, FAILED, INCONCLUSIVE, VERIFIED, Mark
 from assay.record import Device, Environment, Unavailable
+from assay.targets import is_amd
 
 ROOM_BYTES = 2 * 2**30
 """Free space below which a run may end early: caches and records of the kernels here come to half of it."""
@@ -74,17 +75,19 @@ def _software(facts: Facts) -> Iterator[Finding]:
 
 
 def _driver(facts: Facts) -> Iterator[Finding]:
-    here = facts.environment
+    here, device = facts.environment, chosen_device(facts.environment)
     install = "install NVIDIA's driver, or take the records of a machine that has one: docs/bundles.md"
     shown = f"{facts.libcuda} device{'' if facts.libcuda == 1 else 's'}"
-    yield _found("libcuda", facts.libcuda, install, f"libcuda.so.1 starts and shows {shown}")
+    if device is None or not is_amd(device.target):
+        yield _found("libcuda", facts.libcuda, install, f"libcuda.so.1 starts and shows {shown}")
     if isinstance(here.driver, Unavailable):
-        yield Finding(BLOCKED, "NVML", here.driver.reason, "" if isinstance(facts.libcuda, Unavailable) else install)
+        yield Finding(BLOCKED, "driver", here.driver.reason, "" if isinstance(facts.libcuda, Unavailable) else install)
     else:
-        parts = (here.driver.version, here.driver.cuda, here.driver.nvml)
-        driver, cuda, nvml = (one.reason if isinstance(one, Unavailable) else one for one in parts)
-        yield Finding(VERIFIED, "NVML", f"driver {driver}, for CUDA up to {cuda}; NVML {nvml}")
-    yield _found("torch", here.torch_cuda, "install a build of torch for CUDA", f"built for CUDA {here.torch_cuda}")
+        parts = {"": here.driver.version, "for CUDA up to ": here.driver.cuda, "NVML ": here.driver.nvml}
+        said = [f"{words}{found}" for words, found in parts.items() if isinstance(found, str)]
+        yield Finding(VERIFIED, "driver", ", ".join(said) or "of unknown version")
+    built = here.torch_cuda if device is None else torch_for(here, device)
+    yield _found("torch", built, "install a build of torch for this driver", f"built for {built}")
     yield _found("C compiler", facts.compiler, "install gcc: Triton builds launchers with it before a device is used")
 
 
@@ -152,6 +155,8 @@ def findings(facts: Facts) -> list[Finding]:
 def _assembler(facts: Facts, target: str) -> str | Unavailable:
     """Return the version of the assembler for a target: the one a variable names where that serves, as Triton does."""
     known = facts.environment.assemblers
+    if is_amd(target):
+        return "LLVM's, within Triton"
     # Triton before 3.7 has one assembler for all targets.
     name = "ptxas-blackwell" if target in NEWEST_ASSEMBLER and "ptxas-blackwell" in known else "ptxas"
     variable = f"TRITON_{name.upper().replace('-', '_')}_PATH"

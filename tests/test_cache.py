@@ -59,4 +59,8 @@ def test_where_nothing_is_kept_it_says_why(
 ) -> None:
     monkeypatch.setenv("ASSAY_CACHE", "")
     assert main(["cache"]) == 2
-    assert said() == ("", "assay cache: nothing is kept: ASSAY_CACHE is empty\n")
+    assert said() == (
+        "",
+        "assay cache: ASSAY_CACHE: expected a folder where compilations are kept, found none: ASSAY_CACHE is empty; "
+        "unset it, or name another\n",
+    )

@@ -17,7 +17,7 @@ from assay.opening import UnsoundError
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(path.stem for path in (ROOT / "assay").glob("*.py") if path.stem != "__main__")
 
-# These become the reason of a result, or of a claim: nothing is refused, and there is nothing that a user must do.
+# These become a reason in a result, or why a kept compilation is not used: nothing is refused or to be done.
 OF_RESULTS = {
     "CaptureError",
     "CeilingError",
@@ -26,6 +26,7 @@ OF_RESULTS = {
     "UnsupportedDtype",
     "OutsideRead",
     "OutsideWrite",
+    "EntryError",
 }
 # These are about one part of a bundle, and reach a user within an UnsoundError, which has the remedy of all.
 WITHIN_UNSOUND = {"ArchiveError", "BagError", "SignatureError"}

@@ -102,7 +102,7 @@ CASES: dict[str, tuple[Facts, str, str]] = {
     "torch for the CPU": (
         facts(environment=altered(torch_cuda=Unavailable(reason="torch 2.13.0+cpu is built without CUDA"))),
         "torch 2.13.0+cpu is built without CUDA",
-        "install a build of torch for CUDA",
+        "install a build of torch for this driver",
     ),
     "another ptxas": (
         facts(environment=altered(assemblers={"ptxas": "12.8.93", "TRITON_PTXAS_PATH": "12.4.1"})),
@@ -126,6 +126,16 @@ def test_what_is_lacking_is_named_with_what_to_do(name: str) -> None:
     (found,) = lacking(given)
     assert said in found.said
     assert found.remedy.startswith(remedy)
+
+
+def test_an_amd_card_needs_neither_libcuda_nor_ptxas() -> None:
+    card = replaced(H200, name="AMD Instinct MI300X", target="gfx942", compute_capability=NONE)
+    here = altered(devices=[card], torch_rocm="7.0", torch_cuda=NONE, assemblers={"ptxas": NONE})
+    given = facts(environment=here, libcuda=NONE, targets=["gfx942", "sm_90"])
+    assert [one.name for one in lacking(given)] == ["ptxas"]
+    assert on_device(given)[0] == ("verified", "on gfx942")
+    compiled = [(one.mark, one.said) for one in reaches(given) if one.tiers == "compiled, fits"]
+    assert compiled == [(VERIFIED, "on gfx942"), (BLOCKED, "untested on sm_90: absent")]
 
 
 def test_without_a_c_compiler_no_kernel_runs_on_a_device() -> None:
