@@ -7,7 +7,7 @@ from assay.binaries import Compilation, build_compilation
 from assay.evidence import Records
 from assay.formats import ABSENT
 from assay.outcomes import FAILED, INAPPLICABLE, VERIFIED
-from assay.record import Compile, Verdict
+from assay.record import Compile, Instructions, RegisterFiles, Verdict
 
 BROKEN = Verdict(outcome="failed", cause="compile-error", reason="error: expected ')'")
 NOTHING = Verdict(outcome="untested", cause="upstream", reason="there is no binary to fit")
@@ -32,6 +32,20 @@ def test_a_build_that_failed_has_a_row_without_figures() -> None:
     row = section_of(replaced(result, builds=[failed])).rows[0]
     assert (row.compiled.mark, row.compiled.reason) == (FAILED, BROKEN.reason)
     assert (row.registers, row.shared, row.binary) == (ABSENT, ABSENT, None)
+
+
+def test_amds_register_files_are_all_told() -> None:
+    result = compilation(MATMUL, ["gfx942"])
+    (binary,) = result.builds[0].binaries
+    files = RegisterFiles(vgpr=371, agpr=115, sgpr=100, vgpr_spills=22, sgpr_spills=33)
+    counts = Instructions(assembly={"mfma.f32": 8}, machine=None)
+    amd = replaced(binary, registers=371, register_files=files, instructions=counts)
+    rdna = replaced(amd, register_files=replaced(files, agpr=None))
+    result = replaced(result, builds=[replaced(result.builds[0], binaries=[amd, rdna])])
+    first, second = section_of(result).rows
+    assert first.registers == "371 VGPR, 115 of them AGPR; 100 SGPR; spilled: 22 VGPR, 33 SGPR"
+    assert second.registers == "371 VGPR; 100 SGPR; spilled: 22 VGPR, 33 SGPR"
+    assert (first.assembly, first.machine) == ("mfma.f32 8", ABSENT)
 
 
 def test_a_launch_of_two_functions_has_two_rows() -> None:

@@ -93,6 +93,25 @@ KEPT: list[tuple[str, str, list[dict[str, int]], Outcome, str]] = [
     ("fp16x3", "sm_75", [{"mma.f16": 12}], "passed", "fp16x3 on sm_75 takes the tensor cores (mma.f16)"),
     ("tf32", "sm_75", [FMA], "passed", "tf32 on sm_75 uses no tensor-core instructions"),
     ("tf32", "sm_75", [{"mma.f16": 2}], "failed", "tf32 on sm_75 uses 2 tensor-core instructions"),
+    ("ieee", "gfx1100", [FMA], "passed", "ieee on gfx1100 uses no matrix-core instructions"),
+    (
+        "ieee",
+        "gfx942",
+        [{"mfma.f32": 48}],
+        "passed",
+        "ieee on gfx942 uses no matrix-core instructions, beside those of float32 (mfma.f32)",
+    ),
+    (
+        "ieee",
+        "gfx942",
+        [{"mfma.f32": 8, "mfma.xf32": 4}],
+        "failed",
+        "ieee on gfx942 uses 4 matrix-core instructions, beside those of float32 (mfma.f32)",
+    ),
+    ("tf32", "gfx942", [{"mfma.xf32": 24}], "passed", "tf32 on gfx942 takes the matrix cores (mfma.xf32)"),
+    ("tf32", "gfx942", [{"mfma.f32": 48}], "failed", "tf32 on gfx942 leaves the matrix cores unused"),
+    ("bf16x3", "gfx1201", [{"wmma.bf16": 72}], "passed", "bf16x3 on gfx1201 takes the matrix cores (wmma.bf16)"),
+    ("bf16x6", "gfx90a", [{"mfma.f16": 72}], "failed", "bf16x6 on gfx90a leaves the matrix cores unused"),
 ]
 
 

@@ -77,7 +77,7 @@ def test_what_is_untested_for_want_of_a_device_is_named_as_blocked(world: World)
     blocked = waiting(claims)
     assert (said is None) == (not blocked)
     if said is not None:
-        assert set(re.findall(r"sm_\d+", said[1])) == {c.target for c in blocked}
+        assert set(re.findall(r"sm_\d+|gfx\w+", said[1])) == {c.target for c in blocked}
         if said[2] == "no such device here":
             assert {c.cause for c in blocked} == {"no-device"}
         else:

@@ -39,9 +39,10 @@ from assay.record import (
     Versus,
 )
 from assay.speeds import nothing_timed
+from assay.targets import capability_of, capability_text
 from assay.tiers import Held, Machine, Subject
 
-TARGETS = ("sm_75", "sm_80", "sm_90")
+TARGETS = ("sm_75", "sm_80", "sm_90", "gfx942")
 CASES = ("first", "second")
 causes = st.sampled_from(get_args(Cause))
 nonfinite_errors = st.sampled_from([0.0, 1e-7, 3e-3])
@@ -56,10 +57,11 @@ def verdicts(draw: Any, *outcomes: str) -> Verdict:
 
 
 def card(target: str, visible: bool = True) -> Device:
+    capability = capability_of(target)
     found: Device = replaced(
         records.device(f"a card of {target}"),
         target=target,
-        compute_capability=f"{target[3]}.{target[4]}",
+        compute_capability=capability_text(capability) if capability else Unavailable(reason="CUDA's"),
         visible=visible,
     )
     return found
@@ -104,7 +106,7 @@ def environments(draw: Any) -> Environment:
     here: Environment = records.environment(records.device())
     cards = st.builds(card, st.sampled_from([*TARGETS, "sm_86"]), st.booleans())
     none = Unavailable(reason="NVML says: Not Supported")
-    usual = st.sampled_from(["sm_90", "sm_80"]).map(lambda target: [card(target)])
+    usual = st.sampled_from(["sm_90", "sm_80", "gfx942"]).map(lambda target: [card(target)])
     found = draw(st.one_of(usual, usual, usual, st.lists(cards, max_size=2), st.just(none), st.none()))
     without: Environment = records.environment(None)
     return without if found is None else replaced(here, devices=found)
