@@ -20,10 +20,13 @@ from assay.record import (
     Unavailable,
     Verdict,
 )
-from assay.targets import parse_capability
+from assay.targets import is_amd, parse_capability
 
 LIMIT_S = 300
 """The gate imports torch and starts CUDA: seconds as a rule, a minute or two from a cold network disk."""
+
+NOTHING_ASKED = "no compute capability is asked of it"
+"""What the gate says of another vendor's device, which the minimum is not about."""
 
 HINT = "TRITON_INTERPRET=1 (stage 'interpreter') checks correctness on the CPU"
 
@@ -32,6 +35,47 @@ def chosen_device(environment: Environment) -> Device | None:
     """Return the device that torch calls cuda:0: the first visible one."""
     devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
     return next((device for device in devices if device.visible), None)
+
+
+def kind(device: Device) -> tuple[object, ...]:
+    """Return what makes cards interchangeable: model, memory, its checking, its slicing, and the power it may take."""
+    return (
+        device.name,
+        device.compute_capability,
+        device.memory_bytes,
+        device.ecc,
+        device.mig,
+        device.power_limit_milliwatts,
+    )
+
+
+def usable(environment: Environment) -> list[Device]:
+    """Return the captured devices that a run may use: all of the first visible one's kind, it first.
+
+    Those that were hidden at the capture are among them: a scheduler shows each job another card.
+    """
+    first = chosen_device(environment)
+    devices = [] if isinstance(environment.devices, Unavailable) else environment.devices
+    return [] if first is None else [device for device in devices if kind(device) == kind(first)]
+
+
+def unlisted(environment: Environment, shown: Sequence[Device]) -> Verdict:
+    """Return why a job that is shown these devices can use none of them: none is one that the environment has."""
+    first = chosen_device(environment)
+    captured = "no device" if first is None else first.name
+    here = ", ".join(dict.fromkeys(device.name for device in shown)) or "no device"
+    reason = f"this job is shown {here}, and no card that the captured environment lists beside {captured}"
+    return Verdict(outcome="untested", cause="no-device", reason=f"{reason}; capture the environment where it runs")
+
+
+def architecture_of(device: Device) -> str:
+    """Return what tells a device's architecture: its compute capability, or its target where it has none."""
+    return device.target if isinstance(device.compute_capability, Unavailable) else device.compute_capability
+
+
+def torch_for(environment: Environment, device: Device) -> str | Unavailable:
+    """Return the version of the toolkit that torch needs for a device, or why it was not built with it."""
+    return environment.torch_rocm if is_amd(device.target) else environment.torch_cuda
 
 
 @dataclass(frozen=True)
@@ -52,8 +96,10 @@ def expectation(environment: Environment, minimum: str) -> Expectation:
     if first is None:
         hidden = f"; of {len(devices)} devices none is visible" if devices else ""
         return Expectation(1, f"exit 1: the driver is here and there is no device for CUDA{hidden}", "no-device")
-    if isinstance(environment.torch_cuda, Unavailable):
-        return Expectation(1, f"exit 1: {first.name} is here, but {environment.torch_cuda.reason}", "no-device")
+    if isinstance(built := torch_for(environment, first), Unavailable):
+        return Expectation(1, f"exit 1: {first.name} is here, but {built.reason}", "no-device")
+    if isinstance(first.compute_capability, Unavailable):
+        return Expectation(0, f"exit 0: {first.name} is {first.target}, and {NOTHING_ASKED}")
     has = f"{first.name} is {first.compute_capability}, and {minimum} or newer is needed"
     if not parse_capability(first.compute_capability) >= parse_capability(minimum):
         return Expectation(1, f"exit 1: {has}", "capability")
@@ -107,6 +153,10 @@ def protects(answer: Answer, expected: Expectation) -> Verdict:
     return Verdict(outcome=outcome, cause=expected.cause or "no-device", reason=message_of(answer))
 
 
+def _architecture(device: Device) -> str:
+    return architecture_of(device) if is_amd(device.target) else f"compute capability {architecture_of(device)}"
+
+
 def availability(gate: Gate, device: Device | None) -> Verdict:
     """Say whether kernels may run: the gate is open and a device was captured."""
     if gate.protects.outcome != "passed":
@@ -114,7 +164,7 @@ def availability(gate: Gate, device: Device | None) -> Verdict:
     if device is None:
         reason = "the gate found a device that the captured environment does not have; capture it again"
         return Verdict(outcome="untested", cause="gate-disagrees", reason=reason)
-    return Verdict(outcome="passed", reason=f"ran on {device.name}, compute capability {device.compute_capability}")
+    return Verdict(outcome="passed", reason=f"ran on {device.name}, {_architecture(device)}")
 
 
 def without_device(verdict: Verdict) -> Gpu:

@@ -21,9 +21,9 @@ class BinaryRow:
     stack: str
     local: str
     shared: str
-    ptx: str
-    sass: str
-    cubin: Digest | None
+    assembly: str
+    machine: str
+    binary: Digest | None
     compiled: Told
     fits: Told
     place: int
@@ -45,7 +45,7 @@ class ExecutionRow:
     variant: str
     cases: list[str]
     predicted: str
-    cubins: list[Digest]
+    binaries: list[Digest]
     source: Reference
 
 
@@ -67,6 +67,15 @@ def _counts(counts: Mapping[str, Count]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count) or "none of interest"
 
 
+def _registers(binary: Binary) -> str:
+    files = binary.register_files
+    if files is None:
+        return str(binary.registers)
+    accumulators = "" if files.agpr is None else f", {files.agpr} of them AGPR"
+    spills = f"; spilled: {files.vgpr_spills} VGPR, {files.sgpr_spills} SGPR"
+    return f"{files.vgpr} VGPR{accumulators}; {files.sgpr} SGPR{spills}"
+
+
 def _stack(binary: Binary, budget: Count | None) -> str:
     return str(binary.stack_bytes) if budget is None else f"{binary.stack_bytes} of {budget}"
 
@@ -76,20 +85,20 @@ def _binary_row(
 ) -> BinaryRow:
     compiled, fits = told
     if binary is None:
-        function, registers, stack, local, shared, ptx, sass = [ABSENT] * 7
-        row = build.variant, build.target, function, registers, stack, local, shared, ptx, sass
+        function, registers, stack, local, shared, assembly, machine = [ABSENT] * 7
+        row = build.variant, build.target, function, registers, stack, local, shared, assembly, machine
         return BinaryRow(*row, None, compiled, fits, place)
     return BinaryRow(
         variant=build.variant,
         target=build.target,
         function=binary.function,
-        registers=str(binary.registers),
+        registers=_registers(binary),
         stack=_stack(binary, budget),
         local=f"{binary.local_store_instructions} / {binary.local_load_instructions}",
         shared=f"{binary.shared_bytes} of {binary.shared_limit_bytes}",
-        ptx=_counts(binary.instructions.ptx),
-        sass=_counts(binary.instructions.sass),
-        cubin=binary.cubin_sha256,
+        assembly=_counts(binary.instructions.assembly),
+        machine=ABSENT if binary.instructions.machine is None else _counts(binary.instructions.machine),
+        binary=binary.binary_sha256,
         compiled=compiled,
         fits=fits,
         place=place,
@@ -124,9 +133,9 @@ def _execution_rows(evidence: Evidence | None) -> list[ExecutionRow]:
     rows: dict[tuple[object, ...], ExecutionRow] = {}
     for place, one in enumerate([] if evidence is None else evidence.artifact.result.executions):
         assert evidence is not None
-        key = one.variant, one.predicted, *one.cubin_sha256
+        key = one.variant, one.predicted, *one.binary_sha256
         source = evidence.at(f"/result/executions/{place}")
-        row = rows.setdefault(key, ExecutionRow(one.variant, [], one.predicted, one.cubin_sha256, source))
+        row = rows.setdefault(key, ExecutionRow(one.variant, [], one.predicted, one.binary_sha256, source))
         row.cases.append(one.case)
     return list(rows.values())
 

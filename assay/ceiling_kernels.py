@@ -13,7 +13,7 @@ import triton.language as tl
 
 from assay.child import Answer, serve
 from assay.launches import build_launchers, use_target, watch
-from assay.targets import capability_of
+from assay.targets import toolchain
 
 COPY_BLOCK = 4096
 FMA_BLOCK = 2048
@@ -88,8 +88,7 @@ def start_tiles(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
 
 def compile_for(request: Answer) -> Answer:
     """Compile each launch for `request["target"]` into Triton's cache; the extents decide nothing."""
-    major, minor = capability_of(request["target"])
-    use_target("cuda", 10 * major + minor, 32)
+    use_target(*toolchain(request["target"]))
     x = torch.empty(COPY_BLOCK)
     with watch(compile_only=True) as launched:
         start_nothing(x)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import torch
 
@@ -28,6 +29,7 @@ from assay.errors import AssayError
 from assay.privacy import one_line
 from assay.record import CeilingName
 from assay.sampling import Burst, Device, Launch, Limits, timed
+from assay.targets import multiplies
 
 COPY_BYTES = 1 << 30
 """Of each of the two buffers: many times any cache."""
@@ -40,9 +42,6 @@ PAUSE_S = 0.1
 
 LAUNCHES = 60
 """Samples of an empty launch."""
-
-TENSOR_CORES_SINCE = (8, 0)
-"""The compute capability from which tensor cores multiply tf32 and bfloat16."""
 
 
 class CeilingError(AssayError):
@@ -149,10 +148,9 @@ def _near(got: torch.Tensor, want: torch.Tensor) -> bool:
     return bool(((got.double() - want).abs() <= 0.02 * want.abs().max()).all())
 
 
-def _products(device: Device, name: CeilingName, dtype: torch.dtype, capability: tuple[int, int]) -> Burst:
-    if capability < TENSOR_CORES_SINCE:
-        has = f"{capability[0]}.{capability[1]}"
-        how = f"tensor cores multiply {name} from compute capability 8.0 on, and this card has {has}"
+def _products(device: Device, name: Literal["tf32", "bf16"], dtype: torch.dtype, target: str) -> Burst:
+    if not multiplies(target, name):
+        how = f"the matrix units of {target} do not multiply {name}"
         return Burst(name=name, how=how, work=0, samples_ns=[])
     ways = [partial(_product, dtype, 4096), partial(_product, dtype, 2048), partial(_tiles, dtype)]
     return fastest(device, name, ways)
@@ -176,7 +174,7 @@ def _unchanged_precision() -> Iterator[None]:
         torch.backends.cuda.matmul.fp32_precision = before
 
 
-def find_limits(device: Device, capability: tuple[int, int]) -> Limits:
+def find_limits(device: Device, target: str) -> Limits:
     """Measure what an empty launch takes, and the ceilings."""
     with _unchanged_precision():
         return Limits(
@@ -184,7 +182,7 @@ def find_limits(device: Device, capability: tuple[int, int]) -> Limits:
             bursts=[
                 fastest(device, "copy", [partial(_copy, False), partial(_copy, True)]),
                 fastest(device, "fp32", [_fma]),
-                _products(device, "tf32", torch.float32, capability),
-                _products(device, "bf16", torch.bfloat16, capability),
+                _products(device, "tf32", torch.float32, target),
+                _products(device, "bf16", torch.bfloat16, target),
             ],
         )

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -131,7 +131,8 @@ class Child:
     """One child process, started when first asked and again after it died.
 
     `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
-    `starter` is asked first for a process that runs the command.
+    `held`: open files whose locks last as long as the child, should it outlive this process. `starter` is asked first
+    for a process that runs the command; what it starts holds none.
     """
 
     def __init__(
@@ -140,10 +141,12 @@ class Child:
         environment: Mapping[str, str],
         log: Path,
         opening: Opening | None = None,
+        held: Sequence[int] = (),
+        *,
         starter: Starter | None = None,
     ) -> None:
         self._command, self._environment, self._log = command, dict(environment), log
-        self._opening, self._starter = opening, starter
+        self._opening, self._starter, self._held = opening, starter, tuple(held)
         self._process: Process | None = None
         self._reply = -1
         self._pending = b""
@@ -158,6 +161,10 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def change_environment(self, variables: Mapping[str, str]) -> None:
+        """Set variables for every process that is started from now on."""
+        self._environment |= variables
 
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
         """Send a request and return the answer, or the fault after which a fresh child serves the next request."""
@@ -224,7 +231,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            pass_fds=(write,),
+            pass_fds=(write, *self._held),
             env={**self._environment, **extra},
             start_new_session=True,
         )

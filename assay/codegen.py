@@ -6,6 +6,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,18 @@ import torch
 import triton
 from triton.runtime.cache import triton_key
 
+from assay.amdgcn import usage
 from assay.artifact import sha256_bytes
 from assay.buffers import guard_input, guard_output, hollow
 from assay.child import Answer, serve
-from assay.instructions import count_ptx, count_sass, resource_usage
+from assay.instructions import count_assembly, count_sass, local_accesses, resource_usage
 from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
 from assay.launches import binary_of, build_launchers, use_target, watch
 from assay.nursery import serve_or_fork
-from assay.record import Binary, Instructions
+from assay.record import Binary, Instructions, RegisterFiles
 from assay.reusing import Reuse
 from assay.storage import VARIABLE, Storage
-from assay.targets import TARGETS, Target, capability_of
+from assay.targets import TARGETS, Target, is_amd, toolchain
 
 
 def _disassembler() -> Path:
@@ -51,30 +53,48 @@ def _disassemble(cubin: bytes) -> Disassembly:
         return registers, stack, count_sass(_dump(Path(stream.name), "--dump-sass"))
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What a thread needs, and the disassembly's counts, as the binary or its assembly tells."""
+
+    registers: int
+    stack_bytes: int
+    files: RegisterFiles | None
+    machine: dict[str, int] | None
+
+
+def _needs(assembly: str, code: bytes, target: Target, disassemble: Callable[[bytes], Disassembly]) -> Needs:
+    if is_amd(target.name):
+        return Needs(*usage(assembly), None)
+    registers, stack, sass = disassemble(code)
+    return Needs(registers, stack, None, sass)
+
+
 def inspect(kernel: Any, target: Target, disassemble: Callable[[bytes], Disassembly] = _disassemble) -> Binary:
     """Read what the compiled kernel needs and which instructions it uses."""
-    cubin, ptx = binary_of(kernel), str(kernel.asm["ptx"])
-    registers, stack, sass = disassemble(cubin)
+    code, counts = binary_of(kernel), count_assembly(kernel.asm)
+    assembly = str(kernel.asm["amdgcn" if is_amd(target.name) else "ptx"])
+    needs = _needs(assembly, code, target, disassemble)
+    instructions = Instructions(assembly=counts, machine=needs.machine)
+    stores, loads = local_accesses(instructions)
     return Binary(
         function=str(kernel.metadata.name),
-        ptx_sha256=sha256_bytes(ptx.encode()),
-        cubin_sha256=sha256_bytes(cubin),
-        registers=registers,
-        stack_bytes=stack,
-        local_store_instructions=sass.get("stl", 0),
-        local_load_instructions=sass.get("ldl", 0),
+        assembly_sha256=sha256_bytes(assembly.encode()),
+        binary_sha256=sha256_bytes(code),
+        registers=needs.registers,
+        register_files=needs.files,
+        stack_bytes=needs.stack_bytes,
+        local_store_instructions=stores,
+        local_load_instructions=loads,
         shared_bytes=int(kernel.metadata.shared),
         shared_limit_bytes=target.shared_limit_bytes,
         tensor_memory_columns=int(getattr(kernel.metadata, "tmem_size", 0) or 0),
-        instructions=Instructions(ptx=count_ptx(ptx), sass=sass),
+        instructions=instructions,
     )
 
 
 Declared = dict[str, Output]
 """Shape and dtype of tensors, by name."""
-
-WARP_SIZE = 32
-"""Threads, on every NVIDIA device (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 
 
 def _reuse(path: Path) -> Reuse | None:
@@ -106,7 +126,7 @@ class Worker:
         if request["do"] == "precompile":
             return {"launches": self._precompile(self._kernel, request)}
         target = TARGETS[request["target"]]
-        use_target(target.backend, target.architecture, target.warp_size)
+        use_target(*toolchain(target.name))
         with watch(compile_only=True) as launches:
             self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
         binaries = [msgspec.to_builtins(inspect(kernel, target, self._disassemble)) for kernel in launches.compiled]
@@ -142,13 +162,13 @@ class Worker:
 
     def _precompile(self, kernel: Kernel, request: Answer) -> int:
         """Return how many launches were compiled; one that raises is none, and says why in the log."""
-        variant, (major, minor) = kernel.variant(request["variant"]), capability_of(request["target"])
+        variant = kernel.variant(request["variant"])
         cases = [(case, variant.dtype) for case in map(kernel.case, request["cases"]) if "gpu" in case.tiers]
         if kernel.dot is not None and cases:
             # The rounding canary is sent through as its inputs are made, whatever the variant casts to.
             cases.append((Case("", kernel.dot.size), None))
         # A device need not be one of the targets that have figures of their own.
-        use_target("cuda", 10 * major + minor, WARP_SIZE)
+        use_target(*toolchain(request["target"]))
         with watch(compile_only=True) as launched:
             gone = sum(self._launch_hollow(kernel, variant, case, dtype) for case, dtype in cases)
         build_launchers(launched.compiled)

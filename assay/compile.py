@@ -20,7 +20,7 @@ from assay.progress import Progress
 from assay.record import Build, Compilations, Compile, Declaration, Unavailable, Verdict
 from assay.stage import Compiled, Job, run
 from assay.storage import VARIABLE, Storage, open_storage
-from assay.targets import capability_of
+from assay.targets import multiplies
 
 WORKER = "assay.codegen"
 
@@ -36,7 +36,7 @@ def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) ->
     settings, case = job.settings.compile, declaration.cases[0]
     # Longest first, so that no worker is left with one long build at the end: targets without tensor cores unroll
     # every product, and variants are declared from simple to elaborate.
-    targets = sorted(job.settings.targets, key=capability_of)
+    targets = sorted(job.settings.targets, key=lambda target: multiplies(target, "tf32"))
     wanted = [Wanted(variant, target, case) for target in targets for variant in reversed(declaration.variants)]
     progress = Progress(f"compile {job.name}", len(wanted))
     answers = Pool(wanted, lambda child, item: make(child, item, settings.limit_s), progress).run(children)

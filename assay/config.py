@@ -3,7 +3,7 @@
 import re
 import reprlib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,7 @@ from msgspec import Meta
 from assay.artifact import canonical, convert, parse
 from assay.errors import ConfigError, RecordError
 from assay.record import MOST_ROUNDS, Capability, Record, StageName
-from assay.targets import TargetName
+from assay.targets import DEFAULT_TARGETS, TargetName
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 KERNEL_NAME = r"^[a-z][a-z0-9_]*$(?!\n)"
@@ -106,7 +106,7 @@ class Settings(Record, frozen=True, kw_only=True):
 
     kernels: Literal["all"] | Annotated[list[KernelName], Meta(min_length=1)] = "all"
     targets: Annotated[list[TargetName], Meta(min_length=1)] = msgspec.field(
-        default_factory=lambda: list(get_args(TargetName))
+        default_factory=lambda: list(DEFAULT_TARGETS)
     )
     seeds: Annotated[list[Seed], Meta(min_length=1, max_length=64)] = msgspec.field(
         default_factory=lambda: [20260901, 7]

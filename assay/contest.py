@@ -156,7 +156,7 @@ class Contest:
         recording = self._recorded(launches, repeats)
         missing = recording if isinstance(recording, Unavailable) else None
         self.lanes[name] = Lane(launches, None if isinstance(recording, Unavailable) else recording)
-        self.prepared[name] = Prepared(cubin_sha256=list(digests), no_replay=missing)
+        self.prepared[name] = Prepared(binary_sha256=list(digests), no_replay=missing)
         return self.prepared[name]
 
     def enter(self, name: str, warmup: int, repeats: int) -> Prepared:
@@ -172,14 +172,14 @@ class Contest:
         except torch.OutOfMemoryError as error:
             # It spoils nothing: those that entered before stay.
             self.leave(name)
-            return Prepared(cubin_sha256=[], refused=_out_of_memory(error))
+            return Prepared(binary_sha256=[], refused=_out_of_memory(error))
         prepared = self._open(name, launches, repeats, launched.digests())
         _blank(self.outputs.get(name, ()))
         return prepared
 
     def enter_again(self, name: str, of: str, repeats: int) -> Prepared:
         """Enter an entrant under a second name: the same launches into the same outputs, in a recording of its own."""
-        return self._open(name, self.lanes[of].launches, repeats, self.prepared[of].cubin_sha256)
+        return self._open(name, self.lanes[of].launches, repeats, self.prepared[of].binary_sha256)
 
     def leave(self, name: str) -> None:
         """Let go of what an entrant holds."""

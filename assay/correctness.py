@@ -57,7 +57,7 @@ class Tried(Record, frozen=True, kw_only=True):
     """
 
     check: Check
-    cubins: list[Digest] = field(default_factory=list)
+    binaries: list[Digest] = field(default_factory=list)
     readings: dict[Operand, list[Number]] = field(default_factory=dict)
 
 
@@ -66,15 +66,23 @@ def command(kernel: Path, device: str) -> list[str]:
     return [sys.executable, "-m", WORKER, str(kernel), device]
 
 
-def worker(kernel: Path, device: str, environment: Mapping[str, str], log: Path, loading_limit_s: float) -> Child:
-    """Return a child that tries `kernel` on `device`."""
-    return Child(command(kernel, device), environment, log, Opening(DESCRIBE, loading_limit_s))
+def worker(
+    kernel: Path,
+    device: str,
+    environment: Mapping[str, str],
+    log: Path,
+    loading_limit_s: float,
+    *,
+    held: Sequence[int] = (),
+) -> Child:
+    """Return a child that tries `kernel` on `device`; `held` as in `Child`."""
+    return Child(command(kernel, device), environment, log, Opening(DESCRIBE, loading_limit_s), held=held)
 
 
 def workers(nursery: Nursery, logs: Sequence[Path], loading_limit_s: float) -> list[Child]:
     """Return children that do what the nursery's do, one for each file to print into."""
     opening = Opening(DESCRIBE, loading_limit_s)
-    return [Child(nursery.command, nursery.environment, log, opening, nursery) for log in logs]
+    return [Child(nursery.command, nursery.environment, log, opening, starter=nursery) for log in logs]
 
 
 def describe(child: Child, tier: str, limit_s: float) -> Subject:
@@ -100,10 +108,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Place:
-    """The device on which trials run, by name and compute capability."""
+    """The device on which trials run."""
 
     name: str
-    capability: tuple[int, int]
+    target: str
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,7 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
 def settled(trial: Trial, place: Place | None, declaration: Declaration) -> Verdict | None:
     """Return the verdict of a trial that needs no launch: it does not suit the device, or is not asked; else None."""
     variant = trial.variant
-    misfit = place and unsuited(place.name, place.capability, variant.minimum_capability, variant.maximum_capability)
+    misfit = place and unsuited(place.name, place.target, variant.minimum_capability, variant.maximum_capability)
     if misfit:
         return Verdict(outcome="inapplicable", cause="capability", reason=misfit)
     return exempt(declaration, trial.case, variant.precision)

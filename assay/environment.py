@@ -4,7 +4,6 @@ Nothing here imports torch or Triton: what they were built with is read from the
 """
 
 import ast
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -16,7 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from assay import nvml, stage
+from assay import kfd, nvml, stage
 from assay.artifact import canonical, sha256_bytes
 from assay.privacy import one_line, salted
 from assay.record import Cpu, Digest, Environment, Python, System, Unavailable
@@ -101,14 +100,18 @@ def _system() -> System:
     )
 
 
-def gpus(setting: str | None) -> nvml.Gpus:
-    """Return driver, devices and unidentified devices; without nvidia-ml-py, the reason."""
-    try:
-        library = importlib.import_module("pynvml")
-    except ImportError as error:
-        absent = Unavailable(reason=f"NVML cannot be asked: {one_line(str(error))}; install nvidia-ml-py")
-        return absent, absent, []
-    return nvml.read_gpus(library, setting)
+def _nvidia_gpus(setting: str | None) -> nvml.Gpus:
+    library = nvml.library()
+    return (library, library, []) if isinstance(library, Unavailable) else nvml.read_gpus(library, setting)
+
+
+def gpus(variables: Mapping[str, str], sysfs: Path = kfd.SYSFS) -> nvml.Gpus:
+    """Return driver, devices and unidentified devices: NVIDIA's, or else AMD's; without either, why NVIDIA's are none.
+
+    `variables`: those of the environment, which hide devices from a process.
+    """
+    found = _nvidia_gpus(variables.get("CUDA_VISIBLE_DEVICES"))
+    return kfd.read_gpus(variables, sysfs) or found if isinstance(found[0], Unavailable) else found
 
 
 def _package(name: str) -> Path | Unavailable:
@@ -158,27 +161,32 @@ def _constants(source: str) -> dict[str, object]:
     return constants
 
 
-def torch_cuda(version_file: str) -> str | Unavailable:
-    """Return the CUDA that torch was built with, from the text of torch/version.py."""
+_TOOLKITS = {"cuda": "CUDA", "hip": "ROCm"}
+"""What torch can be built with for a GPU, by the name that torch/version.py has for it."""
+
+
+def torch_build(version_file: str, toolkit: str) -> str | Unavailable:
+    """Return the version of a toolkit, `cuda` or `hip`, that torch was built with, from torch/version.py's text."""
     try:
         built = _constants(version_file)
     except (SyntaxError, ValueError):
         return Unavailable(reason="torch/version.py is not Python")
     name = f"torch {one_line(str(built.get('__version__', '')))}".strip()
-    if isinstance(cuda := built.get("cuda"), str):
-        return one_line(cuda)
-    other = one_line(str(built.get("hip") or ""))
-    return Unavailable(reason=f"{name} is built {f'for ROCm {other}, ' if other else ''}without CUDA")
+    if isinstance(version := built.get(toolkit), str):
+        return one_line(version)
+    others = [(words, built.get(key)) for key, words in _TOOLKITS.items() if key != toolkit]
+    instead = "".join(f"for {words} {one_line(version)}, " for words, version in others if isinstance(version, str))
+    return Unavailable(reason=f"{name} is built {instead}without {_TOOLKITS[toolkit]}")
 
 
-def _torch_cuda() -> str | Unavailable:
+def _torch_build(toolkit: str) -> str | Unavailable:
     folder = _package("torch")
-    return folder if isinstance(folder, Unavailable) else torch_cuda(_read(folder / "version.py"))
+    return folder if isinstance(folder, Unavailable) else torch_build(_read(folder / "version.py"), toolkit)
 
 
 def read_environment() -> Environment:
     """Capture the machine, its software and the source as they are now."""
-    driver, devices, unidentified = gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    driver, devices, unidentified = gpus(os.environ)
     return Environment(
         driver=driver,
         devices=devices,
@@ -189,7 +197,8 @@ def read_environment() -> Environment:
         distributions=distributions(sys.path),
         variables=variables(os.environ),
         assemblers=assemblers(_package("triton"), os.environ),
-        torch_cuda=_torch_cuda(),
+        torch_cuda=_torch_build("cuda"),
+        torch_rocm=_torch_build("hip"),
         source=read_source(),
     )
 
@@ -206,7 +215,7 @@ def fingerprint() -> Digest:
     It stands among the rule's parameters, so that a new driver, card, kernel, package or variable re-captures.
     """
     known = {
-        "gpus": gpus(os.environ.get("CUDA_VISIBLE_DEVICES")),
+        "gpus": gpus(os.environ),
         "cpu": cpu_model(_read(Path("/proc/cpuinfo"))),
         "release": platform.release(),
         "python": sys.version,

@@ -15,7 +15,7 @@ from assay.findings import findings
 from assay.forking import Session
 from assay.judgement import contrasts
 from assay.mutation import Mutation
-from assay.original import LAUNCH, Asked, Original, TierName, build_place, cubins
+from assay.original import LAUNCH, Asked, Original, TierName, build_place, code_of
 from assay.privacy import scrub
 from assay.record import Build, Digest, Exposure, Mutant, Verdict
 
@@ -156,7 +156,7 @@ def compile_faulty(child: Child, faulty: Faulty, original: Original, limit_s: fl
         seen = _build_samples(process, original, made, limit_s)
         faulty.exposures.append(expose("compile", _tidied(seen, faulty.path), has_run(faulty.exposures)))
     pairs = zip(original.samples(), made, strict=False)
-    other = [_wanted(original, there) for there, here in pairs if cubins(there) != cubins(here)]
+    other = [_wanted(original, there) for there, here in pairs if code_of(there) != code_of(here)]
     if other:
         faulty.differs = place_of(other[0])
 
@@ -177,7 +177,7 @@ def is_other(child: Child, item: Rebuild, original: Original, kernel: Path, limi
     """Return whether a build of a faulty kernel is other code; False too where one was found to be already."""
     if item.faulty.differs is not None:
         return False
-    ahead = {(b.variant, b.target, b.case): cubins(b) for b in original.builds}
+    ahead = {(b.variant, b.target, b.case): code_of(b) for b in original.builds}
     expected = ahead.get((item.wanted.variant.id, item.wanted.target, item.wanted.case))
     if expected is None:
         expected = _code(child, kernel, item.wanted, limit_s)
@@ -189,4 +189,4 @@ def is_other(child: Child, item: Rebuild, original: Original, kernel: Path, limi
 
 def _code(child: Child, kernel: Path, wanted: Wanted, limit_s: float) -> list[Digest]:
     with Session(child, kernel) as process:
-        return cubins(build(process, wanted, limit_s))
+        return code_of(build(process, wanted, limit_s))

@@ -6,28 +6,36 @@ Pure: from the figures that the compile stage read off the binaries.
 from collections.abc import Sequence
 
 from assay.diagnosis import NAMED_PRECISIONS
-from assay.instructions import matrix_instructions, matrix_names
+from assay.instructions import matrix_instructions, matrix_names, rounding_instructions
 from assay.record import Binary, Build, Declaration, DeclaredVariant, Finding, Verdict
-from assay.targets import capability_of, unsuited
-
-TENSOR_CORE_CAPABILITY = (8, 0)
-"""The first compute capability whose tensor cores multiply tf32 and bf16 (CUDA C++ Programming Guide, appendix)."""
+from assay.targets import Operand, is_amd, multiplies, unsuited
 
 TENSOR_MEMORY_COLUMNS = 512
 """Columns of tensor memory on a multiprocessor of sm_100 (PTX ISA, tcgen05.alloc)."""
 
-_OPERANDS = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16", "fp16x3": "f16"}
-"""What each precision puts into the tensor cores; ieee uses none."""
+_OPERANDS: dict[str, Operand] = {
+    "tf32": "tf32",
+    "tf32x3": "tf32",
+    "bf16x3": "bf16",
+    "bf16x6": "bf16",
+    "fp16x3": "f16",
+}
+"""What each precision puts into the matrix units; ieee nothing but float32 as it is."""
 
-_FLOAT16_CAPABILITY = (7, 0)
-"""The first compute capability with tensor cores, which multiply float16 (CUDA C++ Programming Guide, appendix)."""
+
+def _shared(target: str) -> str:
+    return "LDS" if is_amd(target) else "shared memory"
+
+
+def _units(target: str) -> str:
+    return "matrix cores" if is_amd(target) else "tensor cores"
 
 
 def judge_fit(binaries: Sequence[Binary], target: str) -> Verdict:
     """Compare shared and tensor memory with what one block may have on the target."""
     for binary in binaries:
         need, limit = binary.shared_bytes, binary.shared_limit_bytes
-        reason = f"{binary.function} needs {need} B of shared memory; a block on {target} has {limit} B"
+        reason = f"{binary.function} needs {need} B of {_shared(target)}; a block on {target} has {limit} B"
         if not need <= limit:
             return Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
         columns = binary.tensor_memory_columns
@@ -35,7 +43,7 @@ def judge_fit(binaries: Sequence[Binary], target: str) -> Verdict:
             reason = f"{binary.function} needs {columns} columns of tensor memory; {target} has {TENSOR_MEMORY_COLUMNS}"
             return Verdict(outcome="inapplicable", cause="does-not-fit", reason=reason)
     most = max(binary.shared_bytes for binary in binaries)
-    return Verdict(outcome="passed", reason=f"{most} of {binaries[0].shared_limit_bytes} B of shared memory")
+    return Verdict(outcome="passed", reason=f"{most} of {binaries[0].shared_limit_bytes} B of {_shared(target)}")
 
 
 def judge_stack(binaries: Sequence[Binary], budget: int | None) -> Verdict | None:
@@ -74,36 +82,40 @@ def unbuilt(variant: str, target: str, case: str, compiled: Verdict) -> Build:
 
 def misplaced(variant: DeclaredVariant, target: str) -> Verdict | None:
     """Return why a target is too old or too new for a variant, or None."""
-    reason = unsuited(target, capability_of(target), variant.minimum_capability, variant.maximum_capability)
+    reason = unsuited(target, target, variant.minimum_capability, variant.maximum_capability)
     return None if reason is None else Verdict(outcome="inapplicable", cause="capability", reason=reason)
 
 
 def _same_code(builds: Sequence[Build], others: Sequence[Build]) -> bool:
     """Return whether the builds of two precisions are, configuration by configuration, the same binaries."""
-    digests = [[binary.cubin_sha256 for binary in build.binaries] for build in builds]
-    return bool(digests) and digests == [[binary.cubin_sha256 for binary in build.binaries] for build in others]
+    digests = [[binary.binary_sha256 for binary in build.binaries] for build in builds]
+    return bool(digests) and digests == [[binary.binary_sha256 for binary in build.binaries] for build in others]
 
 
 def _most(build: Build, operand: str) -> int:
-    return max(matrix_instructions(binary.instructions.ptx, operand) for binary in build.binaries)
+    return max(matrix_instructions(binary.instructions.assembly, operand) for binary in build.binaries)
 
 
 def _statement(precision: str, target: str, builds: Sequence[Build], ieee: Sequence[Build]) -> tuple[bool, str]:
-    counts = [binary.instructions.ptx for build in builds for binary in build.binaries]
-    any_matrix = sum(matrix_instructions(count) for count in counts)
+    counts = [binary.instructions.assembly for build in builds for binary in build.binaries]
+    rounding = sum(rounding_instructions(count) for count in counts)
+    kept = sorted({name for count in counts for name in matrix_names(count, "f32")})
+    beside = f", beside those of float32 ({', '.join(kept)})" if kept else ""
+    uses = f"uses {rounding or 'no'} {_units(target).removesuffix('s').replace(' ', '-')} instructions{beside}"
     operand = _OPERANDS.get(precision)
     if operand is None:
-        return any_matrix == 0, f"{precision} on {target} uses {any_matrix or 'no'} tensor-core instructions"
-    if capability_of(target) >= (_FLOAT16_CAPABILITY if operand == "f16" else TENSOR_CORE_CAPABILITY):
+        return rounding == 0, f"{precision} on {target} {uses}"
+    if multiplies(target, operand):
         # One of several kernels of a launch may have nothing to multiply.
         fewest = min(_most(build, operand) for build in builds)
         kinds = sorted({name for count in counts for name in matrix_names(count, operand)})
-        said = f"takes the tensor cores ({', '.join(kinds)})" if fewest else "leaves the tensor cores unused"
+        units = _units(target)
+        said = f"takes the {units} ({', '.join(kinds)})" if fewest else f"leaves the {units} unused"
         return fewest > 0, f"{precision} on {target} {said}"
     same = _same_code(builds, ieee)
-    said = "compiles to the same code as ieee" if same else f"uses {any_matrix or 'no'} tensor-core instructions"
-    # Without tensor cores tf32 has nothing to differ in; the modes of several pieces still split their operands.
-    promised = any_matrix == 0 and (same or precision != "tf32" or not ieee)
+    said = "compiles to the same code as ieee" if same else uses
+    # Without units for it tf32 has nothing to differ in; the modes of several pieces still split their operands.
+    promised = rounding == 0 and (same or precision != "tf32" or not ieee)
     if not same and precision == "tf32" and ieee:
         said = f"{said} and differs from ieee"
     return promised, f"{precision} on {target} {said}"
@@ -118,7 +130,7 @@ def _finding(precision: str, target: str, builds: Sequence[Build], ieee: Sequenc
 
 
 def findings(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:
-    """Say, from the instructions, which precisions use the tensor cores of each target.
+    """Say, from the instructions, which precisions use the matrix units of each target.
 
     Only for the named precisions, since what another mode promises is not known here, and only from binaries that
     fit: one that cannot be launched can be anything (Triton 3.7.1 leaves an empty function out of tensor memory).

@@ -6,6 +6,7 @@ device calls for.
 """
 
 import argparse
+import os
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import sys
 from dataclasses import dataclass
 
 from assay import stage
-from assay.admission import HINT, LIMIT_S, Answer, expectation, message_of, protects, verdict_of
+from assay.admission import HINT, LIMIT_S, NOTHING_ASKED, Answer, expectation, message_of, protects, verdict_of
 from assay.config import GateSettings
 from assay.privacy import one_line
 from assay.record import Gate, Unavailable
@@ -37,11 +38,20 @@ def _refusal(reason: str) -> Decision:
 
 def _too_old(devices: tuple[Seen, ...], minimum: tuple[int, int], needed: str) -> Decision:
     """Refuse the first device, which is the one that kernels would run on, and name another that would do."""
-    reason = f"{devices[0].name} is {_dotted(devices[0].capability)}; {needed}"
+    reason = f"{_told(devices[0])}; {needed}"
     for index, device in enumerate(devices):
-        if device.capability >= minimum:
+        if _serves(device, minimum):
             return _refusal(f"{reason}; device {index}, {device.name}, would do: select it with CUDA_VISIBLE_DEVICES")
     return _refusal(reason)
+
+
+def _serves(device: Seen, minimum: tuple[int, int]) -> bool:
+    """Return whether a device is new enough; the minimum is of CUDA devices, and asks nothing of another vendor's."""
+    return device.capability is None or device.capability >= minimum
+
+
+def _told(device: Seen) -> str:
+    return f"{device.name} is {device.target if device.capability is None else _dotted(device.capability)}"
 
 
 def _dotted(capability: tuple[int, int]) -> str:
@@ -61,17 +71,19 @@ def decide(situation: Situation, minimum: tuple[int, int]) -> Decision:
     if not situation.torch:
         return _refusal("a device is here, but torch sees none")
     first = situation.torch[0]
-    if not first.capability >= minimum:
+    if not _serves(first, minimum):
         return _too_old(situation.torch, minimum, needed)
     if situation.fault is not None:
-        return _refusal(f"{first.name} is {_dotted(first.capability)}, but torch cannot use it: {situation.fault}")
-    return Decision(0, f"{first.name} is {_dotted(first.capability)}; {needed}: usable")
+        return _refusal(f"{_told(first)}, but torch cannot use it: {situation.fault}")
+    return Decision(0, f"{_told(first)}; {needed if first.capability else NOTHING_ASKED}: usable")
 
 
 def _ask(arguments: list[str]) -> Answer:
     command = [sys.executable, "-m", "assay", *arguments]
+    # Else CUDA counts mixed cards by speed, and its first is another than the first that was captured.
+    counted = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     try:
-        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, env=counted, check=False)
     except subprocess.TimeoutExpired:
         return Answer(-signal.SIGKILL, "", "", late=True)
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

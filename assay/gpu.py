@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from assay.admission import availability, chosen_device, without_device
+from assay.cards import Card, Hold, cards_here
 from assay.child import Child, compiling_environment
 from assay.correctness import Place, Terms, Tried, canaries, describe, launched, try_all, worker
 from assay.judgement import contrasts
@@ -11,7 +12,6 @@ from assay.precompiling import precompile
 from assay.prediction import Key, predicted, predictions
 from assay.record import Compile, Declaration, Device, Digest, Environment, Execution, Gpu
 from assay.stage import Job, run
-from assay.targets import parse_capability
 
 
 def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> list[Execution]:
@@ -20,17 +20,17 @@ def executions(tried: Iterable[Tried], expected: Mapping[Key, list[Digest]]) -> 
         Execution(
             variant=t.check.variant,
             case=t.check.case,
-            cubin_sha256=list(t.cubins),
-            predicted=predicted(t.cubins, expected.get((t.check.variant, t.check.case))),
+            binary_sha256=list(t.binaries),
+            predicted=predicted(t.binaries, expected.get((t.check.variant, t.check.case))),
         )
         for t in tried
-        if t.cubins
+        if t.binaries
     ]
 
 
 def place_of(device: Device) -> Place:
     """Return what trials need to know of a device."""
-    return Place(device.name, parse_capability(device.compute_capability))
+    return Place(device.name, device.target)
 
 
 def compile_ahead(job: Job, declaration: Declaration, device: Device, cache: str) -> None:
@@ -49,9 +49,10 @@ def compile_ahead(job: Job, declaration: Declaration, device: Device, cache: str
     )
 
 
-def _worker(job: Job, cache: str) -> Child:
+def _worker(job: Job, cache: str, card: Card, files: Sequence[int]) -> Child:
     assert job.kernel is not None
-    return worker(job.kernel, "cuda", compiling_environment(cache), job.log, job.settings.loading.limit_s)
+    environment = {**compiling_environment(cache), **card.variables}
+    return worker(job.kernel, "cuda", environment, job.log, job.settings.loading.limit_s, held=files)
 
 
 def check_on_device(job: Job) -> Gpu:
@@ -63,18 +64,23 @@ def check_on_device(job: Job) -> Gpu:
     if verdict.outcome != "passed" or device is None:
         # Known without loading torch: a machine without a device has its answer at once.
         return without_device(verdict)
-    with tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache, _worker(job, cache) as child:
+    cards, none = cards_here(environment)
+    if not cards:
+        return without_device(none)
+    with tempfile.TemporaryDirectory(prefix="assay-gpu-") as cache, Hold(cards, f"gpu {job.name}") as hold:
         if compiled.declaration is not None:
             compile_ahead(job, compiled.declaration, device, cache)
-        subject = describe(child, "gpu", job.settings.loading.limit_s)
-        if subject.declaration is None:
-            return without_device(subject.loading)
-        terms = Terms(job.settings.seeds, job.settings.gpu.limit_s, place_of(device))
-        tried = try_all([child], subject, terms, f"gpu {job.name}")
+        card = hold.take()
+        with _worker(job, cache, card, hold.files) as child:
+            subject = describe(child, "gpu", job.settings.loading.limit_s)
+            if subject.declaration is None:
+                return without_device(subject.loading)
+            terms = Terms(job.settings.seeds, job.settings.gpu.limit_s, place_of(card.device))
+            tried = try_all([child], subject, terms, f"gpu {job.name}")
     checks = [t.check for t in tried]
     return Gpu(
         availability=verdict,
-        device=device,
+        device=card.device,
         declaration=subject.declaration,
         checks=checks,
         canaries=canaries(tried, gated=True),

@@ -17,7 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
 from assay.errors import AssayError
-from assay.instructions import ATOMIC_NAMES, count_ptx
+from assay.instructions import ATOMIC_NAMES, count_assembly
 from assay.record import Digest
 
 
@@ -47,8 +47,9 @@ def binary_of(kernel: Any) -> bytes:
 
 
 def atomic_instructions(kernel: Any) -> int:
-    """Count the instructions of a compiled kernel's PTX whose order may change from launch to launch."""
-    return sum(count_ptx(str(kernel.asm["ptx"])).get(name, 0) for name in ATOMIC_NAMES) if "ptx" in kernel.asm else 0
+    """Count the instructions of a compiled kernel whose order may change from launch to launch."""
+    counts = count_assembly(kernel.asm)
+    return sum(counts.get(name, 0) for name in ATOMIC_NAMES)
 
 
 @contextlib.contextmanager
@@ -95,7 +96,7 @@ class AutotunedKernel(AssayError):
 class CompileOnlyDriver(DriverBase):  # type: ignore[misc]
     """A driver that names a target and has no device, so that an ordinary launch compiles for that target."""
 
-    def __init__(self, backend: str, architecture: int, warp_size: int) -> None:
+    def __init__(self, backend: str, architecture: int | str, warp_size: int) -> None:
         self.target = GPUTarget(backend, architecture, warp_size)
 
     @classmethod
@@ -137,6 +138,6 @@ class CompileOnlyDriver(DriverBase):  # type: ignore[misc]
         )
 
 
-def use_target(backend: str, architecture: int, warp_size: int) -> None:
+def use_target(backend: str, architecture: int | str, warp_size: int) -> None:
     """Make Triton compile for a target from now on."""
     triton.runtime.driver.set_active(CompileOnlyDriver(backend, architecture, warp_size))

@@ -6,8 +6,9 @@ Pure: from the two environment records.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.admission import chosen_device
+from assay.admission import architecture_of, chosen_device, torch_for
 from assay.record import Environment, StageName, Unavailable
+from assay.targets import is_amd
 
 BLAME: Mapping[StageName, Sequence[str]] = {
     "interpreter": ("triton", "torch", "numpy", "processor", "libc"),
@@ -81,5 +82,6 @@ def place(environment: Environment) -> str:
     device = chosen_device(environment)
     if device is None:
         return "no driver" if isinstance(environment.driver, Unavailable) else "no visible device"
-    without = ", torch without CUDA" if isinstance(environment.torch_cuda, Unavailable) else ""
-    return f"{device.name} ({device.compute_capability}){without}"
+    toolkit = "ROCm" if is_amd(device.target) else "CUDA"
+    without = f", torch without {toolkit}" if isinstance(torch_for(environment, device), Unavailable) else ""
+    return f"{device.name} ({architecture_of(device)}){without}"

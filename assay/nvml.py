@@ -4,6 +4,7 @@
 refuses single questions, so each field is asked by itself and is a value or the reason why there is none.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,14 +47,15 @@ def _match(entry: str, listed: Sequence[Listed]) -> tuple[int, str] | None:
     return found[0] if len(found) == 1 else None
 
 
-def visible(setting: str | None, listed: Sequence[Listed]) -> list[int]:
-    """Return the indexes of the devices that CUDA shows under a value of CUDA_VISIBLE_DEVICES, in CUDA's order.
+def selected(setting: str | None, listed: Sequence[Listed]) -> list[tuple[int, str]]:
+    """Return what CUDA shows under a value of CUDA_VISIBLE_DEVICES, in CUDA's order: each the device's index, and the
+    UUID by which it or a MIG instance of it was selected, empty where it was by its place.
 
     Unset shows all; an invalid entry ends the list; one that stands twice empties it. Source: CUDA C++ Programming
     Guide, "CUDA Environment Variables", and for the last rule torch.cuda's own reading of the variable.
     """
     if setting is None:
-        return list(range(len(listed)))
+        return [(index, "") for index in range(len(listed))]
     chosen: list[tuple[int, str]] = []
     for entry in setting.split(","):
         match = _match(entry.strip(), listed)
@@ -62,7 +64,23 @@ def visible(setting: str | None, listed: Sequence[Listed]) -> list[int]:
         if match in chosen:
             return []
         chosen.append(match)
-    return list(dict.fromkeys(index for index, _ in chosen))
+    return chosen
+
+
+def visible(setting: str | None, listed: Sequence[Listed]) -> list[int]:
+    """Return the indexes of the devices that CUDA shows, in CUDA's order, each once however many instances it has."""
+    return list(dict.fromkeys(index for index, _ in selected(setting, listed)))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A device that CUDA shows to this process: what it is, its UUID, and the value of CUDA_VISIBLE_DEVICES that shows
+    it alone; None where NVML does not tell its UUID. The UUIDs never leave the machine.
+    """
+
+    device: Device
+    uuid: str | None
+    selector: str | None
 
 
 def _ask(nvml: Any, question: Callable[[], T]) -> T | Unavailable:
@@ -147,10 +165,15 @@ def _driver(nvml: Any) -> Driver:
     )
 
 
+def _list(nvml: Any, count: int) -> tuple[list[Any], list[Listed]]:
+    """Return a handle of each device, or why there is none, and the UUIDs that it can be selected by."""
+    handles = [_ask(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
+    return handles, [Listed(None) if isinstance(one, Unavailable) else _listed(nvml, one) for one in handles]
+
+
 def _devices(nvml: Any, count: int, setting: str | None) -> list[Device | Unavailable]:
     """Describe every device: first the visible ones as CUDA numbers them, then the hidden ones."""
-    handles = [_ask(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
-    listed = [Listed(None) if isinstance(one, Unavailable) else _listed(nvml, one) for one in handles]
+    handles, listed = _list(nvml, count)
     shown = visible(setting, listed)
 
     def describe(index: int) -> Device | Unavailable:
@@ -188,3 +211,48 @@ def read_gpus(nvml: Any, setting: str | None) -> Gpus:
         return _started(nvml, setting)
     finally:
         _ask(nvml, nvml.nvmlShutdown)
+
+
+def _selector(name: str, listed: Listed) -> str | None:
+    """Return what shows one device alone: of a card in MIG mode an instance, the first where none was named."""
+    if name.startswith("MIG-") or not listed.instances:
+        return name or listed.uuid
+    return listed.instances[0]
+
+
+def _shown(nvml: Any, setting: str | None) -> list[Shown]:
+    count = _count(nvml, nvml.nvmlDeviceGetCount)
+    if isinstance(count, Unavailable):
+        return []
+    handles, listed = _list(nvml, count)
+    found, names = list[Shown](), dict[int, str]()
+    for index, name in selected(setting, listed):
+        names.setdefault(index, name)
+    for index, name in names.items():
+        handle, one = handles[index], listed[index]
+        device = handle if isinstance(handle, Unavailable) else _device(nvml, index, handle, one.uuid)
+        if isinstance(device, Device):
+            found.append(Shown(msgspec.structs.replace(device, visible=True), one.uuid, _selector(name, one)))
+    return found
+
+
+def read_shown(nvml: Any, setting: str | None) -> list[Shown]:
+    """Return the devices that CUDA shows under a value of CUDA_VISIBLE_DEVICES, in its order, each once; none where
+    NVML cannot be asked. Two MIG instances of a card are one device: they share its power and its clocks.
+    """
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return []
+    try:
+        return _shown(nvml, setting)
+    finally:
+        _ask(nvml, nvml.nvmlShutdown)
+
+
+def library() -> Any | Unavailable:
+    """Return the module pynvml, or why there is none."""
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError as error:
+        return Unavailable(reason=f"NVML cannot be asked: {one_line(str(error))}; install nvidia-ml-py")

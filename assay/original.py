@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from assay.findings import TENSOR_CORE_CAPABILITY
 from assay.record import (
     Build,
     Check,
@@ -19,9 +18,10 @@ from assay.record import (
     Digest,
     Gpu,
     Interpreter,
+    Teeth,
     Verdict,
 )
-from assay.targets import capability_of
+from assay.targets import multiplies
 
 TierName = Literal["interpreter", "compile", "gpu"]
 TIERS: tuple[TierName, ...] = ("interpreter", "compile", "gpu")
@@ -33,9 +33,9 @@ LAUNCH = "launch"
 """Stands for a build where it is the launch that differs, and not the code."""
 
 
-def cubins(build: Build) -> list[Digest]:
+def code_of(build: Build) -> list[Digest]:
     """Return the digests of what a launch was compiled to, in order."""
-    return [binary.cubin_sha256 for binary in build.binaries]
+    return [binary.binary_sha256 for binary in build.binaries]
 
 
 def build_place(variant: str, target: str, case: str) -> str:
@@ -119,7 +119,7 @@ class Original:
         here = None if self.gpu.device is None else self.gpu.device.target
         return sorted(
             [build for build in self.compiled.builds if build.compiled.outcome == "passed"],
-            key=lambda build: (capability_of(build.target) < TENSOR_CORE_CAPABILITY, build.target != here),
+            key=lambda build: (not multiplies(build.target, "tf32"), build.target != here),
         )
 
     @cached_property
@@ -162,3 +162,8 @@ class Original:
             if (variant.id, case) in passed and (not pairs or variant.precision in pairs[0]):
                 chosen.setdefault(variant.precision, variant.id)
         return case, list(chosen.values())
+
+
+def nothing_planted(loading: Verdict) -> Teeth:
+    """Return the record of a kernel in which no fault was planted, for the reason that `loading` gives."""
+    return Teeth(loading=loading, device=None, tiers=[], mutants=[])

@@ -13,7 +13,7 @@ Key = tuple[str, str]
 def predictions(compiled: Compile, target: str) -> dict[Key, list[Digest]]:
     """Map variant and case to the digests that the compile stage made for `target`."""
     return {
-        (build.variant, build.case): [binary.cubin_sha256 for binary in build.binaries]
+        (build.variant, build.case): [binary.binary_sha256 for binary in build.binaries]
         for build in compiled.builds
         if build.target == target and build.binaries
     }

@@ -122,11 +122,14 @@ class Verdict(Record, frozen=True, kw_only=True):
 
 
 class Device(Record, frozen=True, kw_only=True):
-    """One GPU as NVML describes it. `uuid_hash` is salted: it tells cards of one machine apart and names none."""
+    """One GPU as its vendor's driver describes it. `uuid_hash` is salted: it tells cards of one machine apart and names
+    none. `compute_capability` is CUDA's; AMD's devices are told apart by `target` alone. `maximum_sm_clock_mhz`: of a
+    multiprocessor, or of a compute unit.
+    """
 
     name: str
     target: str
-    compute_capability: Capability
+    compute_capability: Capability | Unavailable
     uuid_hash: str | Unavailable
     visible: bool
     memory_bytes: Count | Unavailable
@@ -140,7 +143,7 @@ class Device(Record, frozen=True, kw_only=True):
 
 
 class Driver(Record, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
-    """Driver and NVML versions; `cuda` is the newest CUDA that the driver supports."""
+    """Driver and NVML versions; `cuda` is the newest CUDA that the driver supports. AMD's driver has neither."""
 
     version: str | Unavailable
     cuda: str | Unavailable
@@ -180,8 +183,9 @@ class Source(Record, frozen=True, kw_only=True):
 class Environment(Record, frozen=True, kw_only=True):
     """Everything about the machine and its software that stays the same between two runs.
 
-    `devices` stand in CUDA's order: first the visible ones as CUDA numbers them, then the hidden. `unidentified`: one
-    reason for each device that the driver lists and whose name or compute capability it does not tell.
+    `devices` stand in CUDA's order (or HIP's): first the visible ones as it numbers them, then the hidden.
+    `unidentified`: one reason for each device that the driver lists and whose name or compute capability it does not
+    tell. `torch_cuda` and `torch_rocm`: what torch was built with.
     """
 
     driver: Driver | Unavailable
@@ -194,6 +198,7 @@ class Environment(Record, frozen=True, kw_only=True):
     variables: dict[str, str]
     assemblers: dict[str, str | Unavailable]
     torch_cuda: str | Unavailable
+    torch_rocm: str | Unavailable
     source: Source
 
 
@@ -361,7 +366,7 @@ class Execution(Record, frozen=True, kw_only=True):
 
     variant: str
     case: str
-    cubin_sha256: list[Digest]
+    binary_sha256: list[Digest]
     predicted: Literal["identical", "different", "not-compiled-ahead"]
 
 
@@ -381,22 +386,42 @@ class Gpu(Record, frozen=True, kw_only=True):
 
 
 class Instructions(Record, frozen=True, kw_only=True):
-    """How often each instruction of interest stands in the code; keys such as `mma.tf32`, `wgmma.tf32`, `fma.f32`."""
+    """How often each instruction of interest stands in the code; keys such as `mma.tf32`, `mfma.xf32`, `fma.f32`.
 
-    ptx: dict[str, Count]
-    sass: dict[str, Count]
+    `assembly` is what the compiler wrote: PTX on NVIDIA, AMDGCN on AMD. `machine` is the binary's disassembly, SASS;
+    None where the assembly is the machine's own, as AMD's is.
+    """
+
+    assembly: dict[str, Count]
+    machine: dict[str, Count] | None
+
+
+class RegisterFiles(Record, frozen=True, kw_only=True):
+    """AMD's registers: vector and accumulation registers of a lane, scalar ones of a wave, and how many were spilled.
+
+    `vgpr` includes `agpr` where both lie in one file, as on CDNA 2 and later; `agpr` is None where there are none.
+    """
+
+    vgpr: Count
+    agpr: Count | None
+    sgpr: Count
+    vgpr_spills: Count
+    sgpr_spills: Count
 
 
 class Binary(Record, frozen=True, kw_only=True):
-    """One compiled function. `shared_bytes` includes dynamic shared memory; limits are per block.
+    """One compiled function. `assembly_sha256`: of its PTX or AMDGCN; `binary_sha256`: of its cubin or hsaco.
 
-    Spilled registers show as local memory accesses: `STL` and `LDL` in NVIDIA's machine code.
+    `registers` are those of a thread, vector registers on AMD, where `register_files` has all; None on NVIDIA, where
+    one file is counted. `shared_bytes` includes dynamic shared memory (LDS on AMD); limits are per block. Spilled
+    registers show as local memory accesses: `STL` and `LDL` in NVIDIA's machine code, scratch accesses in AMD's.
     """
 
     function: str
-    ptx_sha256: Digest
-    cubin_sha256: Digest
+    assembly_sha256: Digest
+    binary_sha256: Digest
     registers: Count
+    register_files: RegisterFiles | None = None
     stack_bytes: Count
     local_store_instructions: Count
     local_load_instructions: Count
@@ -545,7 +570,7 @@ class Row(Record, frozen=True, kw_only=True):
     `replays_ns` the same launch replayed from a CUDA graph, where the host has no part; `screen_ns` the short round in
     which a search space was thinned out. `time_ns` is what counts: the replays where events measured the host
     (`launch_bound`), the events otherwise. All but the samples is derived, from good rounds, where the verdict is
-    passed. `cubin_sha256`: the binaries that warming up launched.
+    passed. `binary_sha256`: the binaries that warming up launched.
     """
 
     entrant: str
@@ -564,7 +589,7 @@ class Row(Record, frozen=True, kw_only=True):
     rate: Rate | Unavailable
     shares: list[Share]
     accuracy: Accuracy | Unavailable
-    cubin_sha256: list[Digest]
+    binary_sha256: list[Digest]
 
 
 class Best(Record, frozen=True, kw_only=True):

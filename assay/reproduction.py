@@ -124,16 +124,16 @@ def _pair_executions(there: Execution, here: Execution) -> tuple[Pair, str]:
         return "same", ""
     if there.predicted != here.predicted:
         return "outcome", f"{there.predicted} to what was compiled ahead there, {here.predicted} here"
-    return "figures", f"binary {_digests(there.cubin_sha256)} there, {_digests(here.cubin_sha256)} here"
+    return "figures", f"binary {_digests(there.binary_sha256)} there, {_digests(here.binary_sha256)} here"
 
 
 def _digests(digests: Iterable[str]) -> str:
     return "+".join(map(short, digests)) or "none"
 
 
-def cubin_digests(build: Build) -> list[Digest]:
+def binary_digests(build: Build) -> list[Digest]:
     """Return the digests of a build's binaries."""
-    return [binary.cubin_sha256 for binary in build.binaries]
+    return [binary.binary_sha256 for binary in build.binaries]
 
 
 def _pair_builds(there: Build, here: Build) -> tuple[Pair, str]:
@@ -142,10 +142,10 @@ def _pair_builds(there: Build, here: Build) -> tuple[Pair, str]:
     for before, after in ((there.compiled, here.compiled), (there.fits, here.fits)):
         if not _same_end(before, after):
             return "outcome", _ends(before, after)
-    ours, theirs = cubin_digests(here), cubin_digests(there)
+    ours, theirs = binary_digests(here), binary_digests(there)
     if ours != theirs:
         return "figures", f"binary {_digests(theirs)} there, {_digests(ours)} here"
-    return "figures", "the same binary, with other PTX or other figures about it"
+    return "figures", "the same binary, with other assembly or other figures about it"
 
 
 def _pair_findings(there: Finding, here: Finding) -> tuple[Pair, str]:
@@ -271,8 +271,8 @@ def _compare_target(about: About, there: Compile, here: Compile, target: str) ->
     before, after = _builds(there, target), _builds(here, target)
     pairs = _paired(before, after, _pair_builds)
     pairs += _paired(_findings(there, target), _findings(here, target), _pair_findings)
-    cubins = [[cubin_digests(made[key]) for key in before if key in after] for made in (before, after)]
-    alike = sum(one == other for one, other in zip(*cubins, strict=True))
+    binaries = [[binary_digests(made[key]) for key in before if key in after] for made in (before, after)]
+    alike = sum(one == other for one, other in zip(*binaries, strict=True))
     made = _many(sum(len(build.binaries) for build in after.values()), "binary", "binaries")
     otherwise = f"{alike} of {_many(len(before), 'build', 'builds')} gave the same binary"
     of_target = About(about.stage, about.kernel, about.blame, target)

@@ -65,7 +65,6 @@ class Identity(Record, frozen=True, kw_only=True):
     """The device that a child process runs on. `uuid` never leaves the machine."""
 
     uuid: str
-    compute_capability: str
 
 
 class Subject(Record, frozen=True, kw_only=True):
@@ -102,7 +101,7 @@ class Prepared(Record, frozen=True, kw_only=True):
     `refused`: why it takes no part, where that is no fault of the process.
     """
 
-    cubin_sha256: list[Digest]
+    binary_sha256: list[Digest]
     no_replay: Unavailable | None = None
     refused: Verdict | None = None
 

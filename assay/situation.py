@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from assay import kfd
 from assay.privacy import one_line
 from assay.record import Unavailable
 
@@ -16,10 +17,11 @@ _CUDA_ERROR_NO_DEVICE = 100  # cuda.h
 
 @dataclass(frozen=True)
 class Seen:
-    """A device as torch sees it."""
+    """A device as torch sees it: NVIDIA's by its compute capability, AMD's by its target, such as gfx942."""
 
     name: str
-    capability: tuple[int, int]
+    capability: tuple[int, int] | None
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Situation:
 
 
 def driver_devices(load: Callable[[str], Any] = ctypes.CDLL) -> int | Unavailable:
-    """Ask the driver itself: torch says the same of a missing driver, a hidden device and a build without CUDA."""
+    """Ask NVIDIA's driver itself: torch says the same of a missing driver, a hidden device and a build without CUDA."""
     try:
         cuda = load("libcuda.so.1")
     except OSError:
@@ -59,10 +61,14 @@ def _attempt(work: Callable[[], Any]) -> Any | Unavailable:
 
 
 def _devices(torch: Any) -> Any:
-    if torch.version.cuda is None:
+    if torch.version.cuda is None and torch.version.hip is None:
         return Unavailable(reason=f"torch {torch.__version__} is built without CUDA")
-    cuda = torch.cuda
+    cuda = torch.cuda  # which is torch's name for HIP's devices too
     indexes = range(cuda.device_count())
+    if torch.version.hip is not None:
+        # Features may stand behind the processor's name: gfx942:sramecc+:xnack-
+        targets = [str(cuda.get_device_properties(at).gcnArchName).partition(":")[0] for at in indexes]
+        return tuple(Seen(one_line(cuda.get_device_name(at)), None, one_line(targets[at])) for at in indexes)
     return tuple(Seen(one_line(cuda.get_device_name(at)), tuple(cuda.get_device_capability(at))) for at in indexes)
 
 
@@ -79,8 +85,10 @@ def torch_situation(driver: int, torch: Any) -> Situation:
 
 
 def look() -> Situation:
-    """Ask the driver, then torch, which is imported only where there is a device."""
+    """Ask NVIDIA's driver, or else AMD's, then torch, which is imported only where there is a device."""
     driver = driver_devices()
+    if isinstance(driver, Unavailable):
+        driver = kfd.count() or driver
     if isinstance(driver, Unavailable) or driver == 0:
         return Situation(driver, setting=os.environ.get("CUDA_VISIBLE_DEVICES"))
     with warnings.catch_warnings():

@@ -8,6 +8,7 @@ from assay.chain import place, settings_of
 from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot
 from assay.findings import built, findings, misplaced, unbuilt
+from assay.instructions import local_accesses
 from assay.opening import Opened
 from assay.record import Binary, Build, Compile, Declaration, DeclaredVariant
 from assay.sound_checks import loading_faults
@@ -16,12 +17,12 @@ from assay.targets import TARGETS
 
 def _binary(binary: Binary, target: str) -> Binary:
     """Return a binary with what follows from its target and its instructions."""
-    sass = binary.instructions.sass
+    stores, loads = local_accesses(binary.instructions)
     return replace(
         binary,
         shared_limit_bytes=TARGETS[target].shared_limit_bytes,
-        local_store_instructions=sass.get("stl", 0),
-        local_load_instructions=sass.get("ldl", 0),
+        local_store_instructions=stores,
+        local_load_instructions=loads,
     )
 
 

@@ -33,7 +33,8 @@ from assay.record import (
     number,
 )
 from assay.rounding import PROBES, canary
-from assay.targets import parse_capability, unsuited
+from assay.sound_machine import card_faults, is_unlisted
+from assay.targets import unsuited
 
 LOADED: tuple[StageName, ...] = ("interpreter", "compile", "gpu")
 """Stages that load the kernel file and say what it declares."""
@@ -196,8 +197,7 @@ def _misfit(variant: DeclaredVariant, device: Device | None) -> str | None:
     """Return why the device cannot run the variant; None where it can, or where there is no device."""
     if device is None:
         return None
-    capability = parse_capability(device.compute_capability)
-    return unsuited(device.name, capability, variant.minimum_capability, variant.maximum_capability)
+    return unsuited(device.name, device.target, variant.minimum_capability, variant.maximum_capability)
 
 
 def _capable(spot: Spot, check: Check, variant: DeclaredVariant, device: Device | None) -> Faults:
@@ -272,7 +272,7 @@ def interpreter_faults(opened: Opened, kernel: str) -> Faults:
 def _executions(spot: Spot, found: Gpu, expected: Mapping[Key, list[Digest]]) -> Faults:
     """Yield where executed binaries are not set against those compiled ahead, or are left out."""
     derived = [
-        replace(one, predicted=predicted(one.cubin_sha256, expected.get((one.variant, one.case))))
+        replace(one, predicted=predicted(one.binary_sha256, expected.get((one.variant, one.case))))
         for one in found.executions
     ]
     yield from spot.differ(derived, found.executions)
@@ -289,7 +289,7 @@ def _executions(spot: Spot, found: Gpu, expected: Mapping[Key, list[Digest]]) ->
 
 
 def _on_device(spot: Spot, opened: Opened, found: Gpu, device: Device) -> Faults:
-    yield from spot.at("device").differ(device, found.device)
+    yield from card_faults(spot.at("device"), opened, found.device)
     declaration = found.declaration
     if declaration is None:
         yield spot.at("declaration").fault("what the kernel declares, since it ran", "none")
@@ -311,8 +311,8 @@ def gpu_faults(opened: Opened, kernel: str) -> Faults:
     may = availability(opened.records[place("gate")].result, device)
     if may.outcome != "passed" or device is None:
         yield from spot.differ(without_device(may), found)
-    elif found.availability.outcome == "failed":
-        # The kernel file could not be loaded on the device.
+    elif found.availability.outcome == "failed" or is_unlisted(found.availability):
+        # The kernel file could not be loaded on the device, or the job was given a card that is none of these.
         yield from spot.differ(without_device(found.availability), found)
     else:
         yield from spot.at("availability").differ(may, found.availability)

@@ -6,12 +6,23 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.admission import HINT, Answer, Expectation, chosen_device, expectation, protects, verdict_of
+from assay.admission import (
+    HINT,
+    NOTHING_ASKED,
+    Answer,
+    Expectation,
+    architecture_of,
+    chosen_device,
+    expectation,
+    protects,
+    usable,
+    verdict_of,
+)
 from assay.chain import kernels_of, place, settings_of
 from assay.discrepancy import Faults, Spot, shown
 from assay.opening import Opened
-from assay.record import Device, Environment, Gate, Unavailable
-from assay.targets import capability_text, parse_capability, target_of
+from assay.record import Device, Environment, Gate, Unavailable, Verdict
+from assay.targets import capability_text, is_amd, parse_capability, target_of
 
 _NEVER_ZERO = ("memory_bytes", "logical_cores")
 
@@ -51,8 +62,11 @@ def _devices(spot: Spot, environment: Environment) -> Faults:
     if isinstance(devices, Unavailable):
         return
     for at, device in enumerate(devices):
-        called = target_of(parse_capability(device.compute_capability))
-        yield from spot.at("devices", at, "target").differ(called, device.target)
+        here = spot.at("devices", at, "target")
+        if not isinstance(device.compute_capability, Unavailable):
+            yield from here.differ(target_of(parse_capability(device.compute_capability)), device.target)
+        elif not is_amd(device.target):
+            yield here.fault("a target without compute capability, as AMD's are", shown(device.target))
     shows = [device.visible for device in devices]
     if shows != sorted(shows, reverse=True):
         yield spot.at("devices").fault("the visible devices first", f"visible in this order: {shown(shows)}")
@@ -79,6 +93,21 @@ def environment_faults(opened: Opened) -> Faults:
             yield spot.at("distributions").fault(expected, "none")
 
 
+def card_faults(spot: Spot, opened: Opened, device: Device | None) -> Faults:
+    """Yield where a record's device is no card of the one kind that a run is over, as the environment lists them."""
+    environment: Environment = opened.records[place("environment")].result
+    cards = usable(environment)
+    if len(cards) < 2:
+        yield from spot.differ(cards[0] if cards else None, device)
+    elif device not in cards:
+        yield spot.fault(f"one of the {len(cards)} cards of one kind that the environment lists", shown(device))
+
+
+def is_unlisted(verdict: Verdict) -> bool:
+    """Return whether a record says that its job was shown no card that the environment lists: only it can know."""
+    return (verdict.outcome, verdict.cause) == ("untested", "no-device")
+
+
 def _answer(gate: Gate) -> Answer:
     """Return the answer that a record holds, as far as the rules ask for it."""
     cause = gate.verdict.cause
@@ -91,12 +120,14 @@ def _answer(gate: Gate) -> Answer:
 def _said(spot: Spot, gate: Gate, minimum: str, device: Device | None, expected: Expectation) -> Faults:
     """Yield where the sentence of a gate that passed is none that it says on this machine."""
     needed = re.escape(capability_text(parse_capability(minimum)))
-    judged = re.search(rf" is ([0-9]+\.[0-9]+); {needed} or newer is needed", gate.message)
+    judged = re.search(
+        rf" is (?:([0-9]+\.[0-9]+); {needed} or newer is needed|(gfx\w+); {NOTHING_ASKED})", gate.message
+    )
     if gate.exit_code == 1 and not gate.message.endswith(f"; {HINT}"):
         yield spot.fault("a refusal with its hint", f"{shown(gate.message)}: it broke down")
     elif gate.exit_code == 0 or expected.cause == "capability":
-        has = None if device is None else device.compute_capability
-        if judged is None or judged[1] != has:
+        has = None if device is None else architecture_of(device)
+        if judged is None or (judged[1] or judged[2]) != has:
             yield spot.fault(f"a word on the captured device, which is {has}", shown(gate.message))
     elif judged is not None:
         yield spot.fault("no word on a capability, since no usable device was captured", shown(gate.message))

@@ -11,8 +11,9 @@ from assay.chain import place
 from assay.discrepancy import Faults, Spot, shown
 from assay.mutation import Mutation, mutants
 from assay.opening import Opened
-from assay.original import LAUNCH, Original, TierName, build_place
+from assay.original import LAUNCH, Original, TierName, build_place, nothing_planted
 from assay.record import Exposure, Mutant, Operand, Teeth
+from assay.sound_machine import card_faults, is_unlisted
 
 LARGEST_SOURCE_BYTES = 2**18
 """Of a kernel file in which faults are planted again: each takes a parse of the whole."""
@@ -98,14 +99,20 @@ def teeth_faults(opened: Opened, kernel: str) -> Faults:
     of = [opened.records[place(stage, kernel)].result for stage in ("interpreter", "compile", "gpu")]
     original = Original(*of)
     if original.loading.outcome != "passed":
-        yield from spot.differ(Teeth(loading=original.loading, device=None, tiers=[], mutants=[]), found)
+        yield from spot.differ(nothing_planted(original.loading), found)
+        return
+    if is_unlisted(found.loading):
+        yield from spot.differ(nothing_planted(found.loading), found)
         return
     if original.compiled.declaration is None:
         # Its own rule says so.
         return
     yield from spot.at("loading").differ(original.loading, found.loading)
     yield from spot.at("tiers").differ(original.tiers, found.tiers)
-    yield from spot.at("device").differ(original.device, found.device)
+    if original.device is None:
+        yield from spot.at("device").differ(None, found.device)
+    else:
+        yield from card_faults(spot.at("device"), opened, found.device)
     planted = _planted(spot.at("mutants"), opened.payload[f"kernels/{kernel}.py"])
     if isinstance(planted, str):
         yield planted

@@ -25,6 +25,7 @@ from assay.record import (
     Verdict,
 )
 from assay.sampling import AGAIN, Entrant, Problem, twin_of
+from assay.sound_machine import card_faults
 from assay.speeds import Entry, Measured, Terms, derive, launch_cost, nothing_timed, pruned
 
 DERIVED = ("throttled", "over-ceiling", "not-measured")
@@ -119,7 +120,7 @@ def _untimed(spot: Spot, found: Row) -> Faults:
 def _untouched(spot: Spot, found: Row) -> Faults:
     """Yield where there is anything of what never went onto the device in this stage."""
     yield from _untimed(spot, found)
-    if found.screen_ns or found.cubin_sha256 or not isinstance(found.accuracy, Unavailable):
+    if found.screen_ns or found.binary_sha256 or not isinstance(found.accuracy, Unavailable):
         yield spot.fault("nothing measured of what is not to be timed", "a short round, binaries or an accuracy")
 
 
@@ -183,7 +184,7 @@ def _measured(sweep: Sweep, lists: Lists) -> Measured:
             replays_ns=found.replays_ns,
             screen_ns=found.screen_ns,
             accuracy=found.accuracy,
-            cubin_sha256=found.cubin_sha256,
+            binary_sha256=found.binary_sha256,
         )
         for found, entrant in zip(sweep.rows, lists.entrants, strict=True)
     ]
@@ -229,14 +230,14 @@ def _premises(found: Timing, gpu: Gpu, compiled: Compile, settings: Settings, de
     return Premises(declaration, gpu.checks, compiled.builds, target, settings, terms)
 
 
-def _sweeps(spot: Spot, found: Timing, gpu: Gpu, compiled: Compile, settings: Settings) -> Faults:
+def _sweeps(spot: Spot, opened: Opened, found: Timing, gpu: Gpu, compiled: Compile) -> Faults:
     if gpu.declaration is None:
         yield spot.at("availability").fault("nothing timed of a kernel that stage 'gpu' did not load", "a time")
         return
-    yield from spot.at("device").differ(gpu.device, found.device)
+    yield from card_faults(spot.at("device"), opened, found.device)
     yield from _limits(spot, found)
     yield from spot.at("sweeps", "size").differ(gpu.declaration.timed, [sweep.size for sweep in found.sweeps])
-    premises = _premises(found, gpu, compiled, settings, gpu.declaration)
+    premises = _premises(found, gpu, compiled, settings_of(opened.records[spot.path]), gpu.declaration)
     for at, sweep in enumerate(found.sweeps):
         yield from _sweep(spot.at("sweeps", at), sweep, premises)
 
@@ -244,8 +245,7 @@ def _sweeps(spot: Spot, found: Timing, gpu: Gpu, compiled: Compile, settings: Se
 def timing_faults(opened: Opened, kernel: str) -> Faults:
     """Yield where a kernel's timing record does not follow from gate, code, checks and samples."""
     spot = Spot(place("timing", kernel))
-    record = opened.records[spot.path]
-    found: Timing = record.result
+    found: Timing = opened.records[spot.path].result
     gpu: Gpu = opened.records[place("gpu", kernel)].result
     compiled: Compile = opened.records[place("compile", kernel)].result
     refused = refusal(opened.records[place("gate")].result, gpu)
@@ -254,6 +254,6 @@ def timing_faults(opened: Opened, kernel: str) -> Faults:
     elif found.availability.outcome != "passed":
         yield from spot.differ(nothing_timed(found.availability, found.device, found.precompiled), found)
         if found.device is not None:
-            yield from spot.at("device").differ(gpu.device, found.device)
+            yield from card_faults(spot.at("device"), opened, found.device)
     else:
-        yield from _sweeps(spot, found, gpu, compiled, settings_of(record))
+        yield from _sweeps(spot, opened, found, gpu, compiled)

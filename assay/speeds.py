@@ -54,7 +54,7 @@ class Entry:
     replays_ns: Sequence[float] | Unavailable
     screen_ns: Sequence[float]
     accuracy: Accuracy | Unavailable
-    cubin_sha256: Sequence[Digest]
+    binary_sha256: Sequence[Digest]
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _blank(entry: Entry, verdict: Verdict) -> Row:
         rate=nothing,
         shares=[],
         accuracy=entry.accuracy,
-        cubin_sha256=list(entry.cubin_sha256),
+        binary_sha256=list(entry.binary_sha256),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from assay.admission import chosen_device
+from assay.admission import architecture_of, chosen_device
 from assay.chain import settings_of
 from assay.config import KERNEL_NAME, READS, Settings, stage_settings
 from assay.errors import ConfigError
@@ -138,9 +138,9 @@ def bar(step: Step, there: Environment, here: Environment) -> str | None:
     if lacking is not None or step.stage not in ON_A_DEVICE:
         return lacking
     found, wanted = chosen_device(here), step.there.result.device
-    theirs = place(there) if wanted is None else f"{wanted.name} ({wanted.compute_capability})"
+    theirs = place(there) if wanted is None else f"{wanted.name} ({architecture_of(wanted)})"
     words = f"{place(here)} here, {theirs} there"
-    if found is None or wanted is None or found.compute_capability != wanted.compute_capability:
+    if found is None or wanted is None or architecture_of(found) != architecture_of(wanted):
         return words
     if step.stage == "timing" and found.name != wanted.name:
         return f"{words}; times are those of one model"

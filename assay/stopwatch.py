@@ -1,19 +1,22 @@
 """The timing stage's child process: it prepares a kernel's entrants on the device and times them when asked.
 
-As a program, `python -m assay.stopwatch KERNEL FLUSH_MEBIBYTES` answers `make`, `describe`, `ceilings`, `inputs`,
-`prepare`, `round` and `check`; `make` alone touches no device. It prints how long each but a round took.
+As a program, `python -m assay.stopwatch KERNEL FLUSH_MEBIBYTES` answers `make`, `use`, `describe`, `ceilings`,
+`inputs`, `prepare`, `round` and `check`; `make` alone touches no device. It prints how long each but a round took.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
 
+from assay import targets
 from assay.capturing import capture
 from assay.ceilings import find_limits
 from assay.child import Answer, serve
@@ -21,7 +24,7 @@ from assay.conditions import find_card, read_conditions
 from assay.contest import Contest, TensorDevice, make
 from assay.errors import AssayError
 from assay.kernel import Case, Kernel, load
-from assay.record import Conditions, Inputs
+from assay.record import Conditions, Inputs, Unavailable
 from assay.sampling import (
     Checked,
     Entrant,
@@ -36,6 +39,13 @@ from assay.sampling import (
     Subject,
     take_round,
 )
+
+
+def target_of(properties: Any) -> str:
+    """Return the target of a device by what torch says of it: on ROCm gfx942, with features behind a colon."""
+    if torch.version.hip:
+        return str(properties.gcnArchName).partition(":")[0]
+    return targets.target_of((properties.major, properties.minor))
 
 
 class NoDeviceError(AssayError):
@@ -57,13 +67,13 @@ class CudaDevice:
             raise NoDeviceError(f"torch {torch.__version__} finds no CUDA device; install a build for the driver here")
         self._properties = torch.cuda.get_device_properties(0)
         self._over_cache = torch.empty(flush_mebibytes * 2**20, dtype=torch.int8, device=self.place)
-        self._card = find_card(str(self._properties.uuid))
+        rocm = torch.version.hip
+        self._card = Unavailable(reason="AMD SMI is not asked") if rocm else find_card(str(self._properties.uuid))
         self._recording = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def identity(self) -> Identity:
-        """Return UUID and compute capability."""
-        properties = self._properties
-        return Identity(uuid=str(properties.uuid), compute_capability=f"{properties.major}.{properties.minor}")
+        """Return the device's UUID."""
+        return Identity(uuid=str(self._properties.uuid))
 
     def cache_bytes(self) -> int | None:
         """Return the size of the L2 cache, as torch has it."""
@@ -97,7 +107,7 @@ class CudaDevice:
 
     def limits(self) -> Limits:
         """Return what an empty kernel takes, and samples of the ceilings."""
-        return find_limits(self, (self._properties.major, self._properties.minor))
+        return find_limits(self, target_of(self._properties))
 
     def trim(self) -> None:
         """Give memory back that nothing holds any more, that of graphs included."""
@@ -141,6 +151,7 @@ class Worker:
         """Do what `request["do"]` names and return its answer as plain values."""
         done = {
             "make": self._make,
+            "use": self._use,
             "describe": self._describe,
             "ceilings": self._ceilings,
             "inputs": self._inputs,
@@ -161,6 +172,11 @@ class Worker:
             sets = beside.map(lambda case: make(kernel, case, seed), kernel.timed)
             self._made = {(case.name, seed): values for case, values in zip(kernel.timed, sets, strict=True)}
         return Made(sizes=len(self._made))
+
+    def _use(self, request: Answer) -> Identity:
+        """Take up the card that these variables select, and say which one came of it."""
+        os.environ.update(request["variables"])
+        return self._device.identity()
 
     def _describe(self, request: Answer) -> Subject:
         kernel = self._kernel

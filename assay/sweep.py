@@ -257,7 +257,7 @@ class Outcome:
             replays_ns=self.replays(name),
             screen_ns=screens_of(self.screened).get(name, []),
             accuracy=nothing if checked is None else checked.accuracy,
-            cubin_sha256=[] if prepared is None else prepared.cubin_sha256,
+            binary_sha256=[] if prepared is None else prepared.binary_sha256,
         )
 
 

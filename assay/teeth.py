@@ -8,10 +8,11 @@ nothing else waits for it.
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.building import Wanted
+from assay.cards import Card, Hold, cards_here
 from assay.catching import acceptances, accepted_places, continued, is_settled, line
 from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
 from assay.correctness import Terms
@@ -28,7 +29,7 @@ from assay.exposing import (
 )
 from assay.forking import opening
 from assay.mutation import mutants
-from assay.original import Original
+from assay.original import Original, nothing_planted
 from assay.pool import Answered, Item, Pool, worker_count
 from assay.progress import Progress
 from assay.record import Device, Teeth, Unavailable
@@ -50,11 +51,14 @@ def room(device: Device | None, each: int) -> int:
 
 @dataclass(frozen=True)
 class Field:
-    """What all faults of one kernel have in common."""
+    """What all faults of one kernel have in common; `cards` may be used, `card` is held, by the locks `files`."""
 
     job: Job
     original: Original
     folder: Path
+    cards: Sequence[Card] = ()
+    card: Card | None = None
+    files: Sequence[int] = ()
 
     @property
     def terms(self) -> Terms:
@@ -69,7 +73,7 @@ class Field:
         command = [sys.executable, "-m", WORKER, device]
         first = opening(self.job.settings.loading.limit_s)
         logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]
-        return [Child(command, environment, log, first) for log in logs]
+        return [Child(command, environment, log, first, self.files) for log in logs]
 
     def ask(
         self,
@@ -82,6 +86,7 @@ class Field:
         """Ask of every item, and say how far it is."""
         cache = str(self.folder / "cache")
         environment = interpreting_environment() if device == "cpu" else compiling_environment(cache)
+        environment |= {} if self.card is None else self.card.variables
         progress = Progress(f"teeth {self.job.name}, {what}", len(items))
         answers = Pool(items, ask, progress).run(self.children(device, environment, each)) if items else []
         progress.close(f"{len(items)} done")
@@ -152,26 +157,37 @@ def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
     field.ask("gpu, distant", waiting, ask_more, "cuda", DISTANT_BYTES)
 
 
+def look(field: Field, faults: Sequence[Faulty]) -> Device | None:
+    """Put every fault before each tier that can look; return the card that the last one looked on, if it did."""
+    tiers, job = field.original.tiers, field.job
+    if "interpreter" in tiers:
+        interpret(field, faults)
+    if "compile" in tiers:
+        compile_open(field, faults)
+    if "gpu" not in tiers:
+        return None
+    with Hold(field.cards, f"teeth {job.name}") as hold:
+        card = hold.take(field.original.device)
+        try_on_device(replace(field, card=card, files=hold.files), faults)
+    return card.device
+
+
 def plant(job: Job) -> Teeth:
     """Plant every fault and put it before the tiers."""
     original = Original(job.read("interpreter").result, job.read("compile").result, job.read("gpu").result)
     if original.loading.outcome != "passed":
-        return Teeth(loading=original.loading, device=None, tiers=[], mutants=[])
-    tiers = original.tiers
+        return nothing_planted(original.loading)
+    cards, none = cards_here(job.read("environment").result)
+    if "gpu" in original.tiers and not cards:
+        return nothing_planted(none)
     with tempfile.TemporaryDirectory(prefix="assay-teeth-") as folder:
         faults = write_all(job, Path(folder))
-        field = Field(job, original, Path(folder))
-        if "interpreter" in tiers:
-            interpret(field, faults)
-        if "compile" in tiers:
-            compile_open(field, faults)
-        if "gpu" in tiers:
-            try_on_device(field, faults)
+        device = look(Field(job, original, Path(folder), cards), faults)
     accepted = acceptances(original.declaration.equivalents, [faulty.mutation for faulty in faults])
     found = Teeth(
         loading=original.loading,
-        device=original.device,
-        tiers=tiers,
+        device=device,
+        tiers=original.tiers,
         mutants=[faulty.record(at in accepted_places(accepted)) for at, faulty in enumerate(faults)],
         acceptances=accepted,
     )

@@ -5,8 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
+from assay.admission import usable
 from assay.catching import Score, beside, on_word, score, told, wrong_words
-from assay.formats import interval, milliseconds, ratio
+from assay.formats import interval, milliseconds, ratio, short
 from assay.judgement import error_of
 from assay.record import (
     Build,
@@ -39,7 +42,7 @@ from assay.record import (
     as_float,
     number,
 )
-from assay.targets import capability_of, unsuited
+from assay.targets import is_amd, unsuited
 
 ALL = "*"
 """Stands for every kernel, or every variant of one: a gate guards them all, a file that does not load has none."""
@@ -54,6 +57,9 @@ RAN_NOT: tuple[Cause, ...] = (
     "declaration",
 )
 """Causes for which a check did not even run to its end; any other failure is one of accuracy."""
+
+
+DEVICE_STAGES: tuple[StageName, ...] = ("gpu", "timing")
 
 
 @dataclass(frozen=True)
@@ -265,7 +271,7 @@ def compiled(subject: Subject, variant: str, target: str) -> Claim:
         figures = {
             "registers": float(max(binary.registers for binary in build.binaries)),
             "stack_bytes": float(max(binary.stack_bytes for binary in build.binaries)),
-            "cubin_sha256": build.binaries[0].cubin_sha256,
+            "binary_sha256": build.binaries[0].binary_sha256,
         }
     return _claim(about, verdict, sources, figures)
 
@@ -295,8 +301,10 @@ Barred = tuple[Verdict, list[tuple[Held, str]]]
 def _barred(subject: Subject, machine: Machine, about: About, minimum: str) -> Barred | None:
     """Return why no device of this target can show anything here: too old, does not fit, or none is here."""
     variant, target = about.variant, str(about.target)
-    for oldest, newest in ((minimum, None), subject.span(variant)):
-        misfit = unsuited(target, capability_of(target), oldest, newest)
+    # The gate's minimum is of CUDA devices; what another vendor's may run is up to the kernel.
+    everywhere = None if is_amd(target) else minimum
+    for oldest, newest in ((everywhere, None), subject.span(variant)):
+        misfit = unsuited(target, target, oldest, newest)
         if misfit is not None:
             return Verdict(outcome="inapplicable", cause="capability", reason=misfit), [(machine.gate, "/result/argv")]
     built = _build(subject.records["compile"], variant, target)
@@ -493,10 +501,21 @@ def timed(subject: Subject, variant: str, target: str) -> Claim:
     return _claim(about, verdict, [(held, pointer) for pointer in pointers], figures)
 
 
+def _with_card(claim: Claim, device: Device | None) -> Claim:
+    """Have a claim say which of several cards of a kind it is about, by the beginning of the card's salted hash."""
+    if device is None or not isinstance(device.uuid_hash, str):
+        return claim
+    return msgspec.structs.replace(claim, reason=f"{claim.reason}, on card {short(device.uuid_hash)}")
+
+
 def _device_claims(subject: Subject, machine: Machine, variant: str, target: str, minimum: str) -> Iterator[Claim]:
     barred = _barred(subject, machine, About(subject.name, variant, "ran", target), minimum)
     if barred is None:
-        yield from (tier(subject, variant, target) for tier in (ran, accurate, timed))
+        several = len(usable(machine.environment.result)) > 1
+        checked_on, timed_on = (subject.records[stage].result.device if several else None for stage in DEVICE_STAGES)
+        yield _with_card(ran(subject, variant, target), checked_on)
+        yield _with_card(accurate(subject, variant, target), checked_on)
+        yield _with_card(timed(subject, variant, target), timed_on)
         return
     tiers: tuple[Tier, ...] = ("ran", "accurate", "timed")
     for tier in tiers:

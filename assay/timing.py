@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from assay.admission import refusal, untimed
+from assay.cards import Card, Hold, cards_here
 from assay.child import Asked, Child, Fault, ask, compiling_environment
 from assay.config import Settings
 from assay.diagnosis import diagnose_loading
 from assay.precompiling import precompile
-from assay.privacy import salted
 from assay.progress import Progress
 from assay.rates import ceiling
 from assay.record import (
@@ -31,25 +31,31 @@ from assay.record import (
     Unavailable,
     Verdict,
 )
-from assay.sampling import Burst, Limits, Made, Subject
+from assay.sampling import Burst, Identity, Limits, Made, Subject
 from assay.speeds import Terms, launch_cost, nothing_timed
 from assay.stage import Job, run
 from assay.sweep import Bench, sweep
 
 WORKER = "assay.stopwatch"
 CEILING_WORKER = "assay.ceiling_kernels"
+ELSEWHERE = Verdict(
+    outcome="failed",
+    cause="declaration",
+    reason="the kernel file has its process use another card than the one that is held for it",
+)
 CEILINGS: tuple[CeilingName, ...] = ("copy", "fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True)
 class Before:
-    """What the earlier stages found, and what was compiled since."""
+    """What the earlier stages found, what was compiled since, and the card that is held."""
 
     environment: Environment
     compiled: Compile
     gpu: Gpu
     settings: Settings
     ahead: Precompiled | None = None
+    card: Card | None = None
 
     def barred(self, declaration: Declaration) -> dict[str, Verdict]:
         """Return the variants that are not timed, each with the reason. A peer never is: nothing is claimed of it."""
@@ -59,11 +65,11 @@ class Before:
         return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
-def worker(job: Job, cache: str) -> Child:
-    """Return the child that times the job's kernel."""
+def worker(job: Job, cache: str, files: Sequence[int]) -> Child:
+    """Return the child that times the job's kernel; `files` are the locks of the cards that it may use."""
     flush = str(job.settings.timing.flush_mebibytes)
     command = [sys.executable, "-m", WORKER, str(job.kernel), flush]
-    return Child(command, compiling_environment(cache), job.log)
+    return Child(command, compiling_environment(cache), job.log, held=files)
 
 
 def compile_ceilings(job: Job, target: str, cache: str) -> None:
@@ -117,11 +123,15 @@ def unloaded(fault: Fault) -> Verdict:
     return diagnose_loading(fault)
 
 
-def device_of(environment: Environment, gpu: Gpu, uuid: str) -> Device | None:
-    """Return the captured device of that UUID; where the environment has no UUIDs, the one that stage `gpu` used."""
-    devices = environment.devices if isinstance(environment.devices, list) else []
-    hashes = [salted(f"{kind}-{uuid}") for kind in ("GPU", "MIG")]
-    return next((d for d in devices if isinstance(d.uuid_hash, str) and d.uuid_hash in hashes), gpu.device)
+def use(child: Child, card: Card, limit_s: float) -> None:
+    """Have the child use this card alone, from now on and after it was replaced.
+
+    One that a kernel file made take up another card already is replaced; a fault is met again by who asks next.
+    """
+    child.change_environment(card.variables)
+    answer = ask(child, {"do": "use", "variables": card.variables}, Identity, limit_s)
+    if isinstance(answer, Identity) and not card.named(answer.uuid):
+        child.stop()
 
 
 def summary(sweeps: Sequence[Sweep]) -> str:
@@ -165,11 +175,13 @@ def time_subject(child: Asked, subject: Subject, before: Before, terms: Terms, n
 
 def time_kernel(child: Asked, before: Before, name: str) -> Timing:
     """Ask the child what the kernel declares, and time it if the device can run it."""
-    limit_s, gpu = before.settings.timing.prepare_limit_s, before.gpu
+    limit_s, card = before.settings.timing.prepare_limit_s, before.card
+    device = None if card is None else card.device
     subject = ask(child, {"do": "describe"}, Subject, limit_s)
     if isinstance(subject, Fault):
-        return nothing_timed(unloaded(subject), gpu.device, before.ahead)
-    device = device_of(before.environment, gpu, subject.device.uuid)
+        return nothing_timed(unloaded(subject), device, before.ahead)
+    if card is not None and not card.named(subject.device.uuid):
+        return nothing_timed(ELSEWHERE, device, before.ahead)
     if not subject.problems:
         nothing = Verdict(outcome="inapplicable", cause="not-measured", reason="the kernel declares no size to time")
         return nothing_timed(nothing, device, before.ahead)
@@ -193,10 +205,19 @@ def find(job: Job) -> Timing:
     if refused is not None:
         return nothing_timed(refused)
     before = Before(job.read("environment").result, job.read("compile").result, gpu, job.settings)
+    cards, none = cards_here(before.environment)
+    if not cards:
+        return nothing_timed(none)
     # An empty cache, so that the digests recorded are of what this run compiled.
-    with tempfile.TemporaryDirectory(prefix="assay-timing-") as cache, worker(job, cache) as child:
-        before = replace(before, ahead=make_ready(job, before, cache, child))
-        return time_kernel(child, before, str(job.name))
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-timing-") as cache,
+        Hold(cards, f"timing {job.name}") as hold,
+        worker(job, cache, hold.files) as child,
+    ):
+        ahead = make_ready(job, before, cache, child)
+        card = hold.take(gpu.device)
+        use(child, card, job.settings.timing.prepare_limit_s)
+        return time_kernel(child, replace(before, ahead=ahead, card=card), str(job.name))
 
 
 def main(argv: Sequence[str]) -> int:

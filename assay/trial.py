@@ -382,7 +382,7 @@ class Worker:
             check = try_seeds(self._bench, variant, case, request["seeds"], launches)
         # Under the interpreter nothing is compiled, so there is no binary.
         readings = {} if multiplier is None else msgspec.to_builtins(multiplier.readings)
-        return {"check": msgspec.to_builtins(check), "cubins": launches.digests(), "readings": readings}
+        return {"check": msgspec.to_builtins(check), "binaries": launches.digests(), "readings": readings}
 
     def _describe(self, kernel: Kernel) -> Answer:
         tiers = {tier: [c.name for c in kernel.cases if tier in c.tiers] for tier in ("interpreter", "gpu")}

@@ -26,6 +26,7 @@ from assay.conclusion import conclude
 from assay.config import Settings, stage_settings
 from assay.evidence import Evidence
 from assay.findings import built, findings
+from assay.instructions import local_accesses
 from assay.judgement import contrasts, honoured, judge_all, normalised
 from assay.mutation import mutants
 from assay.naming import bag_info, bundle_name, device_of
@@ -156,11 +157,12 @@ def compilation(subject: Subject) -> Compile:
     for target in SETTINGS.targets:
         for variant in subject.variants:
             made = records.build(variant, target, subject.cases[0]).binaries[0]
+            stores, loads = local_accesses(made.instructions)
             figures = replace(
                 made,
                 shared_limit_bytes=TARGETS[target].shared_limit_bytes,
-                local_store_instructions=made.instructions.sass.get("stl", 0),
-                local_load_instructions=made.instructions.sass.get("ldl", 0),
+                local_store_instructions=stores,
+                local_load_instructions=loads,
             )
             builds.append(built(variant, target, subject.cases[0], [figures]))
     found = findings(subject.declaration(), builds)
@@ -185,7 +187,7 @@ def gpu(subject: Subject, opened: Gate, device: Device | None) -> Gpu:
             Execution(
                 variant=one.variant,
                 case=one.case,
-                cubin_sha256=[records.cubin(one.variant, device.target)],
+                binary_sha256=[records.cubin(one.variant, device.target)],
                 predicted="identical" if one.case == first else "not-compiled-ahead",
             )
             for one in tried

@@ -83,7 +83,7 @@ class HostDevice:
 
     def identity(self) -> Identity:
         """Return an identity that no card has."""
-        return Identity(uuid="host", compute_capability="8.0")
+        return Identity(uuid="host")
 
     def flush(self) -> None:
         """Leave the caches alone."""

@@ -133,6 +133,7 @@ def environment(found: Device | None) -> Environment:
         distributions={"torch": "2.11.0", "triton": "3.6.0", "Jinja2": "3.1.6", "wheel": "0.45.1"},
         variables={"TRITON_INTERPRET": "1"},
         assemblers={"ptxas": "12.9.86", "ptxas-blackwell": UNREAD},
+        torch_rocm=Unavailable(reason="torch is built without ROCm"),
         torch_cuda="13.0" if found else Unavailable(reason="torch is built without CUDA"),
         source=SOURCE,
     )
@@ -293,8 +294,8 @@ def build(variant: DeclaredVariant, target: str, case: str) -> Build:
     tensor = variant.precision != "ieee" and target != "sm_75"
     binary = Binary(
         function="kernel",
-        ptx_sha256=sha256_bytes(b"ptx"),
-        cubin_sha256=cubin(variant.id, target),
+        assembly_sha256=sha256_bytes(b"ptx"),
+        binary_sha256=cubin(variant.id, target),
         registers=168,
         stack_bytes=0,
         local_store_instructions=2,
@@ -302,7 +303,7 @@ def build(variant: DeclaredVariant, target: str, case: str) -> Build:
         shared_bytes=73728,
         shared_limit_bytes=65536 if target == "sm_75" else 232448,
         tensor_memory_columns=0,
-        instructions=Instructions(ptx={"wgmma.tf32": 16} if tensor else {"fma.f32": 4096}, sass={"ffma": 4096}),
+        instructions=Instructions(assembly={"wgmma.tf32": 16} if tensor else {"fma.f32": 4096}, machine={"ffma": 4096}),
     )
     fits = Verdict(outcome="passed", reason="73728 of 232448 B of shared memory")
     if target == "sm_75":
@@ -359,7 +360,7 @@ def gpu(subject: Subject, found: Device | None) -> Gpu:
         canaries=canaries(subject, on_device=True),
         contrasts=contrasts(subject, 594.0),
         executions=[
-            Execution(variant=v.id, case=case, cubin_sha256=[cubin(v.id, found.target)], predicted="identical")
+            Execution(variant=v.id, case=case, binary_sha256=[cubin(v.id, found.target)], predicted="identical")
             for v in subject.variants
             for case in subject.cases
         ],
@@ -403,7 +404,7 @@ def entry(entrant: Entrant, median_ns: float, host_ns: float = 2000.0, apart: fl
         replays_ns=[sample - host_ns for sample in samples],
         screen_ns=[],
         accuracy=Accuracy(normwise=3.1e-7, largest=1.2e-6) if ours else Unavailable(reason="nothing is claimed of it"),
-        cubin_sha256=[cubin(entrant.name.removesuffix(AGAIN), "sm_90")] if ours else [],
+        binary_sha256=[cubin(entrant.name.removesuffix(AGAIN), "sm_90")] if ours else [],
     )
 
 

@@ -22,7 +22,7 @@ def test_every_build_has_a_row_with_its_place() -> None:
     assert [(row.variant, row.target) for row in found.rows] == [(v.id, t) for t in TARGETS for v in MATMUL.variants]
     assert found.rows[5].compiled.source.pointer == "/result/builds/5"
     row = found.rows[-1]
-    assert (row.registers, row.local, row.shared, row.ptx) == ("168", "2 / 3", "73728 of 232448", "wgmma.tf32 16")
+    assert (row.registers, row.local, row.shared, row.assembly) == ("168", "2 / 3", "73728 of 232448", "wgmma.tf32 16")
     assert (row.compiled.mark, found.rows[0].fits.mark) == (VERIFIED, INAPPLICABLE)
 
 
@@ -31,7 +31,7 @@ def test_a_build_that_failed_has_a_row_without_figures() -> None:
     failed = replaced(result.builds[0], compiled=BROKEN, fits=NOTHING, binaries=[])
     row = section_of(replaced(result, builds=[failed])).rows[0]
     assert (row.compiled.mark, row.compiled.reason) == (FAILED, BROKEN.reason)
-    assert (row.registers, row.shared, row.cubin) == (ABSENT, ABSENT, None)
+    assert (row.registers, row.shared, row.binary) == (ABSENT, ABSENT, None)
 
 
 def test_a_launch_of_two_functions_has_two_rows() -> None:

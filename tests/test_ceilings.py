@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 import pytest
 import torch
@@ -106,10 +107,11 @@ def test_no_time_at_all_is_no_ceiling() -> None:
     assert fastest(queue, "fp32", [partial(way, queue, "instant", 1)]).samples_ns == []
 
 
-def test_a_card_without_such_tensor_cores_says_so() -> None:
-    found = ceilings._products(Queue([]), "bf16", torch.bfloat16, (7, 5))
+@pytest.mark.parametrize(("name", "target"), [("bf16", "sm_75"), ("tf32", "gfx950")])
+def test_a_card_whose_matrix_units_do_not_multiply_so_says_so(name: Literal["bf16", "tf32"], target: str) -> None:
+    found = ceilings._products(Queue([]), name, torch.bfloat16, target)
     assert found.samples_ns == []
-    assert found.how == "tensor cores multiply bf16 from compute capability 8.0 on, and this card has 7.5"
+    assert found.how == f"the matrix units of {target} do not multiply {name}"
 
 
 def test_an_empty_launch_is_sampled_behind_a_flush_as_entrants_are() -> None:

@@ -118,7 +118,7 @@ def start(
         log = tmp_path / f"child-{len(started)}.log"
         command, environ = [sys.executable, "-c", code, *arguments], dict(os.environ)
         nursery = Nursery(command, environ, tmp_path / "nursery.log") if request.param == "forked" else None
-        child = Child(command, environ, log, opening, nursery and nurseries.enter_context(nursery))
+        child = Child(command, environ, log, opening, starter=nursery and nurseries.enter_context(nursery))
         started.append(child.__enter__())
         return child
 

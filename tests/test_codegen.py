@@ -32,19 +32,21 @@ def build(made: Workshop, kernel: Path, variant: str, target: str, case: str = C
 def test_on_a_target_without_tensor_cores_for_it_tf32_is_the_same_code_as_ieee(made: Workshop) -> None:
     ieee, tf32 = (build(made, MATMUL, f"{precision}/64x64x32", "sm_75") for precision in ("ieee", "tf32"))
     assert tf32 == ieee
-    assert set(tf32.instructions.ptx) == {"fma.f32"}
+    assert set(tf32.instructions.assembly) == {"fma.f32"}
     assert tf32.shared_limit_bytes == 65536
 
 
 def test_tf32_takes_the_tensor_cores_of_sm_90_and_ieee_none(made: Workshop) -> None:
     ieee, tf32 = (build(made, MATMUL, f"{precision}/64x64x32", "sm_90") for precision in ("ieee", "tf32"))
-    assert tf32.instructions.ptx["wgmma.tf32"] > 0
-    assert tf32.instructions.sass["hgmma.tf32"] > 0
-    assert "fma.f32" not in tf32.instructions.ptx
-    assert set(ieee.instructions.ptx) == {"fma.f32"}
-    assert ieee.instructions.sass["ffma"] > 0
-    assert not [name for name in ieee.instructions.sass if "mma." in name]
-    assert tf32.cubin_sha256 != ieee.cubin_sha256
+    assert tf32.instructions.assembly["wgmma.tf32"] > 0
+    assert tf32.instructions.machine is not None
+    assert ieee.instructions.machine is not None
+    assert tf32.instructions.machine["hgmma.tf32"] > 0
+    assert "fma.f32" not in tf32.instructions.assembly
+    assert set(ieee.instructions.assembly) == {"fma.f32"}
+    assert ieee.instructions.machine["ffma"] > 0
+    assert not [name for name in ieee.instructions.machine if "mma." in name]
+    assert tf32.binary_sha256 != ieee.binary_sha256
     assert ieee.function == tf32.function == "matmul_kernel"
     assert 0 < tf32.registers <= 255
     assert 0 < tf32.shared_bytes <= tf32.shared_limit_bytes == TARGETS["sm_90"].shared_limit_bytes
@@ -64,7 +66,7 @@ def test_a_digest_depends_neither_on_the_process_nor_on_where_the_kernel_lies(ma
 def test_the_arguments_of_the_real_launch_decide_the_code(made: Workshop) -> None:
     # Sizes that are multiples of 16 are another specialisation than sizes of 1.
     aligned, single = (build(made, MATMUL, "ieee/64x64x32", "sm_90", case) for case in (CASE, "single-1x1x1"))
-    assert aligned.cubin_sha256 != single.cubin_sha256
+    assert aligned.binary_sha256 != single.binary_sha256
 
 
 TWO = changed(

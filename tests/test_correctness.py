@@ -55,7 +55,7 @@ def tree(record: Any) -> Any:
 
 
 CHECK = Check(variant="", case="", seeds=[1], verdict=PASSED, comparisons=[comparison()], repeat=ONCE)
-GOOD = {"check": tree(CHECK), "cubins": ["a" * 64]}
+GOOD = {"check": tree(CHECK), "binaries": ["a" * 64]}
 DESCRIBED = {"declaration": tree(DECLARATION), "tiers": {"interpreter": list(MATMUL.cases), "gpu": ["only-this"]}}
 
 
@@ -114,7 +114,7 @@ def test_every_variant_is_tried_on_every_case_in_order_and_a_fault_costs_one_tri
     script = {v.id: GOOD for v in DECLARATION.variants} | {
         crashing: None,
         refused: "input_precision must be one of ('ieee',). Got tf32",
-        wrong: {**GOOD, "cubins": ["not a digest"]},
+        wrong: {**GOOD, "binaries": ["not a digest"]},
     }
     tried = try_all([scripted(**{"try": script}) for _ in range(count)], subject(), Terms([1], 60), "gpu matmul")
     assert [(t.check.case, t.check.variant) for t in tried] == [
@@ -127,20 +127,20 @@ def test_every_variant_is_tried_on_every_case_in_order_and_a_fault_costs_one_tri
         refused: ("inapplicable", "unsupported-precision"),
         wrong: ("failed", "declaration"),
     }
-    assert [t.cubins for t in tried if t.check.variant == "ieee/64x64x32"] == [["a" * 64]] * 2
+    assert [t.binaries for t in tried if t.check.variant == "ieee/64x64x32"] == [["a" * 64]] * 2
     assert capsys.readouterr().err.endswith("gpu matmul: 4 failed, 2 inapplicable, 2 passed\n")
 
 
 def test_a_variant_that_needs_a_newer_device_is_not_asked(scripted: Callable[..., Child]) -> None:
     needy = replaced(DECLARATION.variants[0], id="bf16x3/a", minimum_capability="8.0")
     declared: Declaration = replaced(DECLARATION, variants=[needy])
-    terms = Terms([1], 60, Place("Tesla T4", (7, 5)))
+    terms = Terms([1], 60, Place("Tesla T4", "sm_75"))
     # The script knows no such variant: had it been asked, the child would have crashed.
     tried = try_all([scripted()], Subject(PASSED, declared, ("one",)), terms, "gpu matmul")
     assert [t.check.verdict for t in tried] == [
         Verdict(outcome="inapplicable", cause="capability", reason="Tesla T4 is 7.5; 8.0 or newer is needed")
     ]
-    newer = Terms([1], 60, Place("NVIDIA A100", (8, 0)))
+    newer = Terms([1], 60, Place("NVIDIA A100", "sm_80"))
     tried = try_all([scripted()], Subject(PASSED, declared, ("one",)), newer, "gpu matmul")
     assert tried[0].check.verdict.cause == "crash"
 
@@ -156,7 +156,7 @@ def test_what_is_launched_is_what_is_asked_of_a_variant_that_suits_the_device() 
         exemptions={one: {"tf32": "too coarse"}},
     )
     # The second of ieee is not asked of the case that is asked once; the first of tf32 is exempt from the other case.
-    h200, b200 = Place("NVIDIA H200", (9, 0)), Place("NVIDIA B200", (10, 0))
+    h200, b200 = Place("NVIDIA H200", "sm_90"), Place("NVIDIA B200", "sm_100")
     assert launched(declared, h200) == {first: [one, two], second: [one], third: [two]}
     assert launched(replaced(declared, exemptions={}), b200)[fourth] == [one]
 

@@ -68,6 +68,7 @@ def test_environments_are_compared_value_by_value() -> None:
         before,
         distributions={"torch": "2.13.0", "triton": "3.6.0", "numpy": "2.4.6", "wheel": "0.45.1"},
         torch_cuda=Unavailable(reason="torch is built without CUDA"),
+        torch_rocm=Unavailable(reason="torch is built without ROCm"),
     )
     assert [(change.field, change.a, change.b) for change in environment_changes(before, after)] == [
         ("distributions.Jinja2", "3.1.6", "absent"),

@@ -248,7 +248,7 @@ def test_the_cpu_model(text: str, expected: Any) -> None:
     ],
 )
 def test_the_cuda_of_torch(text: str, expected: Any) -> None:
-    assert environment.torch_cuda(text) == expected
+    assert environment.torch_build(text, "cuda") == expected
 
 
 def program(folder: Path, name: str, text: str) -> Path:
@@ -298,5 +298,5 @@ def test_a_triton_without_assemblers_and_no_triton_are_reasons(tmp_path: Path) -
 
 def test_without_nvidia_ml_py_there_is_a_reason(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text("raise ImportError('no pynvml')\n", "utf-8")
-    code = "from assay.environment import gpus; print(gpus(None)[0].reason)"
+    code = "from assay.environment import gpus; print(gpus({})[0].reason)"
     assert python(code, PYTHONPATH=str(tmp_path)) == "NVML cannot be asked: no pynvml; install nvidia-ml-py\n"

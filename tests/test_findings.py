@@ -43,8 +43,8 @@ def made(precision: str, target: str, *counts: dict[str, int], digest: str = "",
     for number, ptx in enumerate(counts):
         binary = replaced(
             SIMPLE,
-            instructions=Instructions(ptx=ptx, sass={}),
-            cubin_sha256=(digest or precision).encode().hex().ljust(64, "0"),
+            instructions=Instructions(assembly=ptx, machine={}),
+            binary_sha256=(digest or precision).encode().hex().ljust(64, "0"),
         )
         found.append(
             Build(

@@ -14,20 +14,22 @@ from hypothesis import strategies as st
 
 from assay import environment as environment_stage
 from assay import gate
-from assay.admission import HINT, Answer, Expectation, expectation, message_of, protects, verdict_of
+from assay.admission import HINT, Answer, Expectation, availability, expectation, message_of, protects, verdict_of
 from assay.artifact import canonical, read
-from assay.record import Cause, Device, Driver, Environment, Unavailable
+from assay.record import Cause, Device, Driver, Environment, Gate, Unavailable, Verdict
 from assay.situation import Seen, Situation, driver_devices
-from assay.targets import target_of
+from assay.targets import capability_text, target_of
 
 ROOT = Path(__file__).parents[1]
 NO_DRIVER = Unavailable(reason="no NVIDIA driver: NVML Shared Library Not Found")
 NO_CUDA = Unavailable(reason="torch 2.13.0+cpu is built without CUDA")
 T4, H200 = Seen("Tesla T4", (7, 5)), Seen("NVIDIA H200", (9, 0))
+MI300X = Seen("AMD Instinct MI300X", None, "gfx942")
+NO_ROCM = Unavailable(reason="torch 2.13.0 is built for CUDA 13.0, without ROCm")
 UNKNOWN = Unavailable(reason="NVML says: Not Supported")
 
 capabilities = st.tuples(st.integers(3, 13), st.integers(0, 9))
-seen = st.builds(Seen, st.sampled_from(["NVIDIA H200", "Tesla T4"]), capabilities)
+seen = st.builds(Seen, st.sampled_from(["NVIDIA H200", "Tesla T4"]), capabilities) | st.just(MI300X)
 situations = st.one_of(
     st.builds(Situation, st.just(Unavailable(reason="libcuda.so.1 cannot be loaded"))),
     st.builds(Situation, st.just(0), setting=st.none() | st.text(st.characters(), max_size=9)),
@@ -39,8 +41,8 @@ situations = st.one_of(
 def device(seen: Seen, visible: bool = True) -> Device:
     return Device(
         name=seen.name,
-        target=target_of(seen.capability),
-        compute_capability=".".join(map(str, seen.capability)),
+        target=seen.target if seen.capability is None else target_of(seen.capability),
+        compute_capability=UNKNOWN if seen.capability is None else ".".join(map(str, seen.capability)),
         uuid_hash=UNKNOWN,
         visible=visible,
         memory_bytes=UNKNOWN,
@@ -95,7 +97,7 @@ def test_a_higher_minimum_never_lets_more_through(
 @given(seen, capabilities)
 def test_a_working_device_passes_exactly_from_the_minimum_on(seen: Seen, minimum: tuple[int, int]) -> None:
     decision = gate.decide(Situation(1, (seen,)), minimum)
-    assert (decision.exit_code == 0) == (seen.capability >= minimum)
+    assert (decision.exit_code == 0) == (seen.capability is None or seen.capability >= minimum)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,31 @@ def test_a_hidden_device_calls_for_a_refusal(here: Environment) -> None:
 def test_a_build_without_cuda_calls_for_a_refusal_that_says_so(here: Environment) -> None:
     expected = expectation(with_devices(here, device(H200), torch_cuda=NO_CUDA), "8.0")
     assert expected == Expectation(1, f"exit 1: NVIDIA H200 is here, but {NO_CUDA.reason}", "no-device")
+
+
+@given(capabilities)
+def test_no_minimum_is_asked_of_a_device_without_a_compute_capability(
+    here: Environment, minimum: tuple[int, int]
+) -> None:
+    machine = with_devices(here, device(MI300X), torch_cuda=NO_CUDA, torch_rocm="7.0")
+    expected = expectation(machine, capability_text(minimum))
+    assert expected == Expectation(0, "exit 0: AMD Instinct MI300X is gfx942, and no compute capability is asked of it")
+    decision = gate.decide(Situation(1, (MI300X,)), minimum)
+    assert decision == gate.Decision(0, "AMD Instinct MI300X is gfx942; no compute capability is asked of it: usable")
+    assert availability(opened(decision.message), device(MI300X)).reason == "ran on AMD Instinct MI300X, gfx942"
+
+
+def test_a_device_of_amd_needs_a_build_for_rocm(here: Environment) -> None:
+    expected = expectation(with_devices(here, device(MI300X), torch_cuda="13.0", torch_rocm=NO_ROCM), "8.0")
+    assert expected == Expectation(1, f"exit 1: AMD Instinct MI300X is here, but {NO_ROCM.reason}", "no-device")
+
+
+def opened(message: str) -> Gate:
+    """Return the record of a gate that let kernels through."""
+    passed = Verdict(outcome="passed", reason=message)
+    return Gate(
+        argv=[], exit_code=0, message=message, expected_exit_code=0, expectation="", verdict=passed, protects=passed
+    )
 
 
 def test_the_first_visible_device_counts(here: Environment) -> None:

@@ -29,14 +29,14 @@ VARIANT = MATMUL.variants[0].id
 
 def tried(case: str, *cubins: str) -> Tried:
     check = Check(variant=VARIANT, case=case, seeds=[1], verdict=PASSED, comparisons=[], repeat=ONCE)
-    return Tried(check=check, cubins=list(cubins))
+    return Tried(check=check, binaries=list(cubins))
 
 
 def test_each_trial_that_launched_something_is_compared_with_what_was_compiled_for_it() -> None:
     one, two = "1" * 64, "2" * 64
     expected = {(VARIANT, "first"): [one], (VARIANT, "second"): [one, two]}
     found = executions([tried("first", one), tried("second", two, one), tried("third", one), tried("none")], expected)
-    assert [(e.case, e.cubin_sha256, e.predicted) for e in found] == [
+    assert [(e.case, e.binary_sha256, e.predicted) for e in found] == [
         ("first", [one], "identical"),
         ("second", [two, one], "different"),
         ("third", [one], "not-compiled-ahead"),

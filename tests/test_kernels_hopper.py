@@ -81,7 +81,7 @@ def test_gluon_is_beyond_the_interpreter_and_not_held_against_the_kernel(
 def test_it_compiles_to_tf32_wgmma_that_fits(built: Workshop, variant: str, case: str, packed: int) -> None:
     *before, product = binaries(built, TF32, variant, case)
     assert [binary.function for binary in before] == ["pack_kernel"] * packed
-    assert product.instructions.ptx["wgmma.tf32"] == matrix_instructions(product.instructions.ptx)
+    assert product.instructions.assembly["wgmma.tf32"] == matrix_instructions(product.instructions.assembly)
     assert product.shared_bytes <= product.shared_limit_bytes
 
 
@@ -97,7 +97,7 @@ def test_c_goes_through_shared_memory_where_tma_can_write_it(built: Workshop) ->
 def test_how_b_lies_decides_the_code(built: Workshop) -> None:
     variant = load(TF32).variants[0].id
     rows, columns = (
-        binaries(built, TF32, variant, f"2048x2048x2048{lies}")[-1].cubin_sha256 for lies in ("", "-b-by-columns")
+        binaries(built, TF32, variant, f"2048x2048x2048{lies}")[-1].binary_sha256 for lies in ("", "-b-by-columns")
     )
     assert rows != columns
 
@@ -172,8 +172,8 @@ def test_it_splits_in_one_launch_and_multiplies_16_bits(built: Workshop, variant
     instruction = "wgmma.f16" if variant.startswith("fp16x3/") else "wgmma.bf16"
     split, product = binaries(built, PLANES, variant, "aligned-256x256x1024")
     assert "split" in split.function
-    assert matrix_instructions(split.instructions.ptx) == 0
-    assert product.instructions.ptx[instruction] == matrix_instructions(product.instructions.ptx)
+    assert matrix_instructions(split.instructions.assembly) == 0
+    assert product.instructions.assembly[instruction] == matrix_instructions(product.instructions.assembly)
     assert product.shared_bytes <= product.shared_limit_bytes
 
 

@@ -147,6 +147,7 @@ def test_the_loop_over_k_stays_a_loop_that_keeps_its_sums_in_registers(built: Wo
     binaries = built.build(MATMUL, tile, "sm_90", "2048x2048x2048")
     assert not isinstance(binaries, Fault), binaries
     (binary,) = binaries
-    assert binary.instructions.sass["ffma"] == 2 * 128 * (2 + 2), "two buffers: two steps in a loop, two after it"
-    assert set(binary.instructions.ptx) == {"fma.f32"}, "no tensor core"
+    assert binary.instructions.machine is not None
+    assert binary.instructions.machine["ffma"] == 2 * 128 * (2 + 2), "two buffers: two steps in a loop, two after it"
+    assert set(binary.instructions.assembly) == {"fma.f32"}, "no tensor core"
     assert (binary.stack_bytes, binary.local_load_instructions) == (0, 0)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, NO_DRIVER, replaced
 
-from assay.original import Original, cubins
+from assay.original import Original, code_of
 from assay.record import Check, Verdict
-from assay.targets import capability_of
+from assay.targets import multiplies
 
 FAILED = Verdict(outcome="failed", cause="wrong-value", reason="it is wrong")
 H200 = records.device()
@@ -76,8 +76,8 @@ def test_all_builds_and_all_cases_must_be_the_same_code() -> None:
     found = [(variant.id, target, case) for variant, target, case in ORIGINAL.rebuilds]
     ahead = [(build.variant, build.target, build.case) for build in ORIGINAL.builds]
     assert found == [*ahead, ("ieee/64x64x32", "sm_80", MATMUL.cases[1])]
-    assert capability_of(found[0][1]) >= (8, 0)
-    assert cubins(ORIGINAL.builds[0]) == [records.cubin("ieee/64x64x32", "sm_80")]
+    assert multiplies(found[0][1], "tf32")
+    assert code_of(ORIGINAL.builds[0]) == [records.cubin("ieee/64x64x32", "sm_80")]
 
 
 def test_the_reference_scripts_way_takes_the_first_case_and_the_two_precisions_set_apart() -> None:

@@ -103,7 +103,7 @@ def test_what_was_compiled_ahead_is_found_by_another_process(tmp_path: Path) -> 
     # A real launch on tensors with values, guarded as on the device, needs nothing that is not there.
     with (other := workshop(cache)).child:
         digests = [
-            binary.cubin_sha256 for case in CASES for binary in built(other.build(kernel, VARIANT, "sm_90", case))
+            binary.binary_sha256 for case in CASES for binary in built(other.build(kernel, VARIANT, "sm_90", case))
         ]
         found = binaries(cache)
         # What was not compiled ahead is.

@@ -62,7 +62,7 @@ def test_a_binary_that_differs_is_named(place: int, blamed: bool) -> None:
     there = records.compilation(MATMUL, records.TARGETS)
     at = place % len(there.builds)
     build = there.builds[at]
-    other = replaced(build, binaries=[replaced(build.binaries[0], cubin_sha256="0" * 64)])
+    other = replaced(build, binaries=[replaced(build.binaries[0], binary_sha256="0" * 64)])
     here = replaced(there, builds=[*there.builds[:at], other, *there.builds[at + 1 :]])
     rows = compared("compile", there, here, *([OLDER] if blamed else []))
     assert [row.target for row in rows] == list(records.TARGETS)
@@ -71,7 +71,7 @@ def test_a_binary_that_differs_is_named(place: int, blamed: bool) -> None:
         assert row.likeness == (expected if row.target == build.target else "identical")
     (row,) = [row for row in rows if row.target == build.target]
     (words,) = row.differing
-    assert words.startswith(f"{build.variant}: binary {build.binaries[0].cubin_sha256[:12]} there, 000000000000 here")
+    assert words.startswith(f"{build.variant}: binary {build.binaries[0].binary_sha256[:12]} there, 000000000000 here")
     assert (OLDER in row.what) == blamed
 
 
@@ -134,7 +134,7 @@ def test_what_only_one_of_them_has_is_different(stage: StageName, field: str, la
 def test_a_build_that_hides_behind_another_is_seen() -> None:
     here = records.compilation(MATMUL, ("sm_90",))
     build = here.builds[0]
-    forged = replaced(build, binaries=[replaced(build.binaries[0], cubin_sha256="0" * 64)])
+    forged = replaced(build, binaries=[replaced(build.binaries[0], binary_sha256="0" * 64)])
     for builds in ([forged, *here.builds], [*here.builds, forged]):
         (row,) = compared("compile", replaced(here, builds=builds), here, OLDER)
         assert row.likeness == "different"
@@ -142,7 +142,7 @@ def test_a_build_that_hides_behind_another_is_seen() -> None:
 
 def test_an_executed_binary_that_differs_is_named() -> None:
     there = records.gpu(MATMUL, device())
-    executions = [replaced(there.executions[0], cubin_sha256=["0" * 64]), *there.executions[1:]]
+    executions = [replaced(there.executions[0], binary_sha256=["0" * 64]), *there.executions[1:]]
     (row,) = compared("gpu", there, replaced(there, executions=executions))
     assert row.likeness == "different"
     assert "000000000000 here" in row.differing[0]
@@ -637,7 +637,7 @@ def test_a_binary_that_the_sources_do_not_give_is_different(
     path = "results/one/compile.json"
     true = opened.records[path]
     build = true.result.builds[0]
-    forged = replaced(build, binaries=[replaced(build.binaries[0], cubin_sha256="0" * 64)])
+    forged = replaced(build, binaries=[replaced(build.binaries[0], binary_sha256="0" * 64)])
     data = canonical(seal(replaced(true, result=replaced(true.result, builds=[forged]))))
     only_one = {name: data for name, data in opened.payload.items() if "/two" not in name}
     name, archive = archive_of({**only_one, path: data})
@@ -647,6 +647,6 @@ def test_a_binary_that_the_sources_do_not_give_is_different(
     rows = run(open_bytes(archive, name))
     assert rows["compile"].likeness == "different"
     assert rows["compile"].differing == [
-        f"{build.variant}: binary 000000000000 there, {build.binaries[0].cubin_sha256[:12]} here"
+        f"{build.variant}: binary 000000000000 there, {build.binaries[0].binary_sha256[:12]} here"
     ]
     assert rows["interpreter"].likeness == "identical"

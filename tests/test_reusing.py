@@ -70,7 +70,7 @@ def test_a_second_checkout_and_a_renamed_file_compile_nothing_and_find_the_same(
     renamed = bench.build(written(tmp_path / "one", "twice", changed(DOUBLE, ('name="double"', 'name="twice"'))))
     assert (first.compilations, again.compilations, renamed.compilations) == (MADE, REUSED, REUSED)
     assert first.binaries == again.binaries == renamed.binaries
-    assert first.binaries[0].instructions.sass
+    assert first.binaries[0].instructions.machine
     assert (first.notes, again.notes, renamed.notes) == ([], [], [])
 
 

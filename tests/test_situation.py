@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ class SimulatedDriver:
 @dataclass
 class Version:
     cuda: str | None = "13.0"
+    hip: str | None = None
 
 
 @dataclass
@@ -60,6 +62,9 @@ class SimulatedTorch:
 
     def get_device_name(self, index: int) -> str:
         return self.devices[index][0]
+
+    def get_device_properties(self, index: int) -> Any:
+        return SimpleNamespace(gcnArchName="gfx942:sramecc+:xnack-")
 
     def get_device_capability(self, index: int) -> tuple[int, int]:
         return self.devices[index][1]
@@ -114,6 +119,11 @@ def test_a_device_that_does_no_work_keeps_its_name_and_a_reason() -> None:
 def test_a_build_without_cuda_is_a_reason() -> None:
     torch = SimulatedTorch([("NVIDIA H200", (9, 0))], version=Version(None))
     assert torch_situation(1, torch).torch == Unavailable(reason="torch 2.11.0 is built without CUDA")
+
+
+def test_devices_of_hip_are_told_apart_by_their_target() -> None:
+    torch = SimulatedTorch([("AMD Instinct MI300X", (9, 4))], version=Version(None, "7.0"))
+    assert torch_situation(1, torch) == Situation(1, (Seen("AMD Instinct MI300X", None, "gfx942"),))
 
 
 def test_a_driver_that_torch_refuses_is_a_reason() -> None:

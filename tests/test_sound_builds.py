@@ -100,7 +100,7 @@ BUILDS: dict[str, tuple[Spoil, str]] = {
         r"/result/builds/0/binaries/0/local_store_instructions: expected 0, found 7",
     ),
     "other instructions": (
-        put("builds/11/binaries/0/instructions/ptx", {"fma.f32": 4096}),
+        put("builds/11/binaries/0/instructions/assembly", {"fma.f32": 4096}),
         r"/result/findings/\d/statement: expected \"tf32 on sm_90 leaves the tensor cores unused\", found",
     ),
     "a better finding": (

@@ -321,7 +321,7 @@ DEVICE: dict[str, tuple[Spoil, str]] = {
         "/result/declaration: expected what the kernel declares, since it ran, found none",
     ),
     "another binary": (
-        put(f"{GPU}/result/executions/0/cubin_sha256", ["0" * 64]),
+        put(f"{GPU}/result/executions/0/binary_sha256", ["0" * 64]),
         '/result/executions/0/predicted: expected "different", found "identical"',
     ),
     "predicted without a build": (

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from forge import H200, T4, Forge, forge
 from msgspec.structs import replace
-from records import MATMUL
+from records import MATMUL, SOFTMAX
 
-from assay.admission import HINT
+from assay.admission import HINT, unlisted, without_device
+from assay.original import nothing_planted
 from assay.record import Device, Unavailable, Verdict
 from assay.soundness import faults
 from assay.speeds import nothing_timed
@@ -275,3 +276,75 @@ def late(forged: Forge) -> None:
 )
 def test_a_gate_that_failed_and_says_so_is_sound(device: Device | None, spoil: Spoil) -> None:
     assert found_in(device, spoil) == []
+
+
+# Several cards
+
+SECOND = replace(H200, uuid_hash="2" * 64)
+THIRD = replace(H200, uuid_hash="3" * 64, visible=False)
+HIDDEN_T4 = replace(T4, uuid_hash="4" * 64, visible=False)
+UNLISTED = replace(H200, uuid_hash="9" * 64)
+
+
+def on_cards(gpu: Device, timing: Device, teeth: Device) -> Forge:
+    """Return a bundle of a machine with three cards of a kind, of which one was hidden, and a T4, and who ran where."""
+    forged = forge(H200, [MATMUL, SOFTMAX], bitten=True)
+    devices(H200, SECOND, THIRD, HIDDEN_T4)(forged)
+    for stage, device in (("gpu", gpu), ("timing", timing), ("teeth", teeth)):
+        forged.put(f"results/matmul/{stage}.json/result/device", device)
+    return forged
+
+
+@pytest.mark.parametrize("used", [(H200, H200, H200), (SECOND, SECOND, SECOND), (SECOND, H200, THIRD)])
+def test_kernels_that_ran_on_several_cards_of_a_kind_are_sound(used: tuple[Device, Device, Device]) -> None:
+    assert faults(on_cards(*used).opened()) == []
+
+
+@pytest.mark.parametrize("other", [UNLISTED, HIDDEN_T4, replace(SECOND, ecc=False)])
+@pytest.mark.parametrize("stage", ["gpu", "timing", "teeth"])
+def test_a_record_of_a_card_that_the_environment_does_not_list_or_of_another_kind_is_refused(
+    stage: str, other: Device
+) -> None:
+    forged = on_cards(H200, H200, H200)
+    forged.put(f"results/matmul/{stage}.json/result/device", other)
+    told = f"results/matmul/{stage}.json: /result/device: expected one of the 3 cards of one kind that the environment"
+    found = faults(forged.opened())
+    assert any(fault.startswith(told) for fault in found), found
+
+
+def test_claims_say_which_of_several_cards_they_are_about() -> None:
+    opened = on_cards(SECOND, H200, SECOND).opened()
+    claims = [claim for claim in opened.one("claims").result.claims if claim.target == "sm_90"]
+    said = {(c.kernel, c.tier): c.reason.rpartition(", on card ")[2] for c in claims if c.outcome == "passed"}
+    first, second = (str(device.uuid_hash)[:12] for device in (H200, SECOND))
+    assert said["matmul", "ran"] == said["matmul", "accurate"] == second
+    assert said["matmul", "timed"] == said["softmax", "ran"] == first
+
+
+def test_claims_of_a_machine_with_one_card_name_none() -> None:
+    claims = forge(H200, [MATMUL]).opened().one("claims").result.claims
+    assert [claim for claim in claims if "on card" in claim.reason] == []
+
+
+def unlisted_job(stage: str) -> Spoil:
+    """A job that was shown another card than those of the environment."""
+
+    def spoil(forged: Forge) -> None:
+        verdict = unlisted(forged.results[ENVIRONMENT], [UNLISTED])  # type: ignore[arg-type]
+        forged.put("results/matmul/timing.json/result", nothing_timed(verdict))
+        if stage == "gpu":
+            forged.put("results/matmul/gpu.json/result", without_device(verdict))
+
+    return spoil
+
+
+@pytest.mark.parametrize("stage", ["gpu", "timing"])
+def test_a_job_that_was_shown_no_captured_card_and_says_so_is_sound(stage: str) -> None:
+    assert found_in(H200, unlisted_job(stage)) == []
+
+
+def test_planting_that_was_shown_no_captured_card_and_says_so_is_sound() -> None:
+    forged = on_cards(H200, H200, H200)
+    verdict = unlisted(forged.results[ENVIRONMENT], [UNLISTED])  # type: ignore[arg-type]
+    forged.put("results/matmul/teeth.json/result", nothing_planted(verdict))
+    assert faults(forged.opened()) == []

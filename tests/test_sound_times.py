@@ -64,7 +64,7 @@ def first(**changes: Any) -> Change:
 
 def without_a_trace(entry: Entry, verdict: Verdict) -> Entry:
     nothing = Unavailable(reason=verdict.reason)
-    return changed(entry, verdict=verdict, samples_ns=[], replays_ns=nothing, accuracy=nothing, cubin_sha256=[])
+    return changed(entry, verdict=verdict, samples_ns=[], replays_ns=nothing, accuracy=nothing, binary_sha256=[])
 
 
 def left_out(verdict: Verdict) -> Change:
@@ -219,7 +219,7 @@ def thinned(which: int, *, factor: str = "1.5", keep: bool = False) -> Change:
 
     def change(entries: list[Entry]) -> list[Entry]:
         out = entries[which] if keep else without_a_trace(entries[which], verdict)
-        entries[which] = changed(out, verdict=verdict, cubin_sha256=entries[which].cubin_sha256)
+        entries[which] = changed(out, verdict=verdict, binary_sha256=entries[which].binary_sha256)
         return entries
 
     times = {"ieee_64x64x32": 400.0, "ieee_128x64x64": 800.0}
@@ -282,7 +282,7 @@ ROWS: dict[str, tuple[Spoil, str]] = {
         r"/rows/0: expected no samples of what is not to be timed, found 21",
     ),
     "prepared though it crashed": (
-        crashed_and(lambda found: first(cubin_sha256=["0" * 64])(left_out(BARRED)(found))),
+        crashed_and(lambda found: first(binary_sha256=["0" * 64])(left_out(BARRED)(found))),
         r"/rows/0: expected nothing measured of what is not to be timed",
     ),
     "a short round of what is no search": (
@@ -343,7 +343,7 @@ def spilling(forged: Forge) -> None:
     binary = f"{COMPILE}/result/builds/{at}/binaries/0"
     forged.put(f"{binary}/local_store_instructions", 4)
     forged.put(f"{binary}/local_load_instructions", 5)
-    forged.put(f"{binary}/instructions/sass", lambda sass: {**sass, "stl": 4, "ldl": 5})
+    forged.put(f"{binary}/instructions/machine", lambda sass: {**sass, "stl": 4, "ldl": 5})
 
 
 SEARCHES: dict[str, tuple[Spoil, str]] = {

@@ -66,7 +66,7 @@ def test_a_round_samples_those_who_are_asked_for_in_both_modes(tmp_path: Path) -
     worker = toy(tmp_path, ("ieee", "right"), ("tf32", "right"))
     for name in ("ieee/right", "tf32/right", "torch"):
         # Nothing of Triton's is launched on the host.
-        assert prepare(worker, name) == Prepared(cubin_sha256=[])
+        assert prepare(worker, name) == Prepared(binary_sha256=[])
     found = take(worker, "torch", "ieee/right")
     assert found.samples_ns.keys() == found.replays_ns.keys() == {"torch", "ieee/right"}
     assert found.conditions.sm_clock_mhz == Unavailable(reason="the host is no card")
@@ -175,7 +175,7 @@ def test_a_process_that_aborts_is_a_fault_and_the_next_one_prepares(child: Child
     assert isinstance(crashed, Fault)
     assert (crashed.cause, "SIGABRT" in crashed.reason) == ("crash", True)
     assert child.ask({**request, "entrant": "ieee/right"}, 120) == {
-        "cubin_sha256": [],
+        "binary_sha256": [],
         "no_replay": None,
         "refused": None,
     }
@@ -209,7 +209,7 @@ def test_the_real_device_times_a_kernel(tmp_path: Path) -> None:
         for name in names:
             request = {"do": "prepare", **about, "entrant": name, "warmup": 3, "repeats": 3}
             found = convert(real.ask(request, 300), Prepared, "answer")
-            assert bool(found.cubin_sha256) == (name in variants)
+            assert bool(found.binary_sha256) == (name in variants)
             assert found.no_replay is None
         twin = {"entrant": "twin", "again": variants[0], "warmup": 3, "repeats": 3}
         convert(real.ask({"do": "prepare", **about, **twin}, 300), Prepared, "answer")

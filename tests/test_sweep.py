@@ -218,7 +218,7 @@ def test_a_refusal_while_preparing_spoils_nothing(tmp_path: Path) -> None:
 
     def refuse(request: Answer, answer: Answer | Fault) -> Answer | Fault:
         if request["do"] == "prepare" and request["entrant"] == "tf32/right":
-            return dict(msgspec.to_builtins(Prepared(cubin_sha256=[], refused=refused)))
+            return dict(msgspec.to_builtins(Prepared(binary_sha256=[], refused=refused)))
         return answer
 
     found, child = swept(tmp_path, ("ieee", "right"), ("tf32", "right"), change=refuse)
@@ -411,7 +411,7 @@ def test_with_nobody_ready_there_is_a_sweep_without_rounds(tmp_path: Path) -> No
 def test_an_answer_that_is_none_is_a_fault_that_names_the_place(kind: type[Prepared | Checked]) -> None:
     class Scribble:
         def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
-            return {"cubin_sha256": ["not a digest"], "verdict": 3, "accuracy": 4}
+            return {"binary_sha256": ["not a digest"], "verdict": 3, "accuracy": 4}
 
     found = ask(Scribble(), {"do": "prepare"}, kind, 1.0)
     assert isinstance(found, Fault)

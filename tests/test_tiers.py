@@ -137,6 +137,7 @@ def test_a_target_outside_a_variants_span_is_inapplicable_whatever_the_records_s
         oldest, newest = subjects[claim.kernel].span(claim.variant)
         least = max(map(parse_capability, (world.minimum, oldest or world.minimum)))
         here = capability_of(str(claim.target))
+        assert here is not None
         if here < least or (newest is not None and here > parse_capability(newest)):
             assert (claim.outcome, claim.cause) == ("inapplicable", "capability")
 

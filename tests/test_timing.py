@@ -1,9 +1,11 @@
 """The stage `timing`: what keeps a variant, or a kernel, from being timed, and the record that comes of it."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 from host_device import InProcess, write_toy
 from records import ONCE, build, replaced
 
-from assay import timing
+from assay import cards, timing
 from assay.admission import bar, refusal
 from assay.artifact import open_session, read
+from assay.cards import Card
 from assay.child import Answer, Fault
 from assay.config import Settings, TimingSettings
 from assay.record import (
@@ -80,6 +83,7 @@ def environment_of(*devices: Device) -> Environment:
         variables={},
         assemblers={},
         torch_cuda=ABSENT,
+        torch_rocm=ABSENT,
         source=Source(commit=ABSENT, dirty=ABSENT, digest="0" * 64),
     )
 
@@ -201,17 +205,55 @@ def test_a_torch_without_a_device_is_not_the_kernels_fault() -> None:
 # which device
 
 
-def test_the_device_is_the_one_of_the_childs_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "salted", lambda identity: f"hash of {identity}")
-    first, second = device("hash of GPU-1", "first"), device("hash of GPU-2", "second")
-    assert timing.device_of(environment_of(first, second), gpu(), "2") is second
+def card(uuid: str = "GPU-host") -> Card:
+    return Card(device(name="held"), uuid, uuid)
 
 
-def test_without_a_uuid_it_is_the_one_of_stage_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "salted", lambda identity: ABSENT)
-    stage = gpu()
-    assert timing.device_of(environment_of(device()), stage, "2") is stage.device
-    assert timing.device_of(environment_of(), stage, "2") is stage.device
+class Process(InProcess):
+    """Stands for a child process, to the point that it can be given another environment and be ended."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(path)
+        self.given: dict[str, str] = {}
+        self.stopped = False
+        # What the request changes is this process's own environment.
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to stop."""
+
+    def change_environment(self, variables: dict[str, str]) -> None:
+        self.given |= variables
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.mark.parametrize(("held", "stopped"), [("GPU-host", False), ("GPU-another", True)])
+def test_a_child_that_is_not_on_the_card_that_is_held_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: str, stopped: bool
+) -> None:
+    child = Process(write_toy(tmp_path, ("ieee", "right")), monkeypatch)
+    timing.use(child, card(held), 5.0)  # type: ignore[arg-type]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == held
+    assert child.given == {"CUDA_VISIBLE_DEVICES": held}
+    assert child.stopped is stopped
+
+
+def test_the_record_names_the_card_that_is_held(tmp_path: Path) -> None:
+    child = InProcess(write_toy(tmp_path, ("ieee", "right")))
+    found = timing.time_kernel(child, replace(before(check("ieee/right")), card=card()), "toy")
+    assert found.device == card().device
+
+
+def test_a_kernel_file_that_gets_at_another_card_is_not_timed(tmp_path: Path) -> None:
+    child = InProcess(write_toy(tmp_path, ("ieee", "right")))
+    found = timing.time_kernel(child, replace(before(check("ieee/right")), card=card("GPU-another")), "toy")
+    assert found.availability == timing.ELSEWHERE
+    assert [request["do"] for request in child.requests] == ["describe"]
 
 
 # the whole stage
@@ -392,13 +434,6 @@ def test_a_shut_gate_gives_a_record_at_once_and_without_torch(tmp_path: Path) ->
 
 
 def test_the_record_of_a_whole_run_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Host(InProcess):
-        def __enter__(self) -> "Host":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            """Nothing to stop."""
-
     kernel, out = write_toy(tmp_path, ("ieee", "right"), ("tf32", "right")), tmp_path / "out" / "timing.json"
     records: dict[StageName, Record] = {
         "environment": environment_of(),
@@ -407,14 +442,37 @@ def test_the_record_of_a_whole_run_reads_back(tmp_path: Path, monkeypatch: pytes
         "gpu": gpu(check("ieee/right"), check("tf32/right")),
     }
     monkeypatch.chdir(PROJECT)
-    monkeypatch.setattr(timing, "worker", lambda job, cache: Host(kernel))
+    child = Process(kernel, monkeypatch)
+    monkeypatch.setattr(timing, "worker", lambda job, cache, files: child)
+    monkeypatch.setattr(timing, "cards_here", lambda environment: ([card()], NO_DRIVER))
+    monkeypatch.setattr(cards, "FOLDER", tmp_path)
     settings = json.dumps({"timing": {"rounds": 7, "fewest_rounds": 6, "minimum_s": 0, "repeats": 2}})
     options = ["--kernel", str(kernel), *written(tmp_path, records), "--settings", settings, "--out", str(out)]
     assert timing.main(options) == 0
-    sweep = read(out, "timing").result.sweeps[0]
+    found = read(out, "timing").result
+    assert found.device == card().device
+    # The card is taken once everything is ready.
+    assert [request["do"] for request in child.requests[:3]] == ["make", "use", "describe"]
+    sweep = found.sweeps[0]
     assert {len(row.samples_ns) for row in sweep.rows} == {len(sweep.rounds)} <= {6, 7}
     assert [row.kind for row in sweep.rows] == ["variant", "variant", "peer", "twin"]
     assert sweep.speedups[0].verdict.outcome in ("passed", "failed", "cantTell")
+
+
+def test_a_job_that_is_shown_no_captured_card_times_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records: dict[StageName, Record] = {
+        "environment": environment_of(device()),
+        "gate": gate(),
+        "compile": COMPILED,
+        "gpu": gpu(check("ieee/right")),
+    }
+    kernel, out = write_toy(tmp_path, ("ieee", "right")), tmp_path / "out" / "timing.json"
+    monkeypatch.chdir(PROJECT)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    options = ["--kernel", str(kernel), *written(tmp_path, records), "--settings", "{}", "--out", str(out)]
+    assert timing.main(options) == 0
+    found = read(out, "timing").result
+    assert (found.availability.outcome, found.availability.cause, found.device) == ("untested", "no-device", None)
 
 
 def test_settings_reach_the_child(tmp_path: Path) -> None:

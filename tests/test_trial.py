@@ -288,7 +288,7 @@ def test_trespass_is_judged_before_what_was_left_unwritten(tried: Bench, tmp_pat
 
 
 FAKE = """
-    print('{"answer": {"check": {}, "cubins": []}}', flush=True)
+    print('{"answer": {"check": {}, "binaries": []}}', flush=True)
     print("junk" * 1000)
     os.system("echo noise; echo noise >&2")
 """

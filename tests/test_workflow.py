@@ -119,7 +119,7 @@ def test_a_new_date_on_the_same_content_runs_nothing(project: Project) -> None:
         ("targets: [sm_80]", "targets: [sm_80, sm_90]", ["compile"]),
         ("seeds: [1]", "seeds: [2]", ["interpreter", "gpu", "timing"]),
         ("limit_s: 60", "limit_s: 61", ["interpreter"]),
-        ("rounds: 6", "rounds: 7", ["timing"]),
+        ("  rounds: 6", "  rounds: 7", ["timing"]),
         ("seeds:", "gate:\n  minimum_capability: '9.0'\nseeds:", ["gate"]),
         ("seeds:", "compile:\n  limit_s: 299\nseeds:", ["compile"]),
         ("seeds:", "gpu:\n  limit_s: 179\nseeds:", ["gpu"]),
@@ -266,7 +266,7 @@ def test_a_failed_run_is_not_taken_for_the_run_that_new_settings_ask_for(project
     module = project.root / "assay/timing.py"
     dates = module.stat()
     text = break_module(project, "timing")
-    project.edit("config.yaml", "rounds: 6", "rounds: 7")
+    project.edit("config.yaml", "  rounds: 6", "  rounds: 7")
     assert project.snakemake("report").returncode == 1
     module.write_text(text, "utf-8")
     os.utime(module, ns=(dates.st_atime_ns, dates.st_mtime_ns))
@@ -370,7 +370,7 @@ def test_a_second_run_in_the_same_folder_is_refused_in_one_sentence(project: Pro
     ("old", "new", "said"),
     [
         ("seeds:", "seed:", r"config.yaml: \$: unknown key 'seed'; allowed keys: .*\bseeds\b"),
-        ("rounds: 6", "rounds: many", r"config.yaml: \$.timing.rounds: found 'many'; allowed: .*integer"),
+        ("  rounds: 6", "  rounds: many", r"config.yaml: \$.timing.rounds: found 'many'; allowed: .*integer"),
         ("[sm_80]", "[sm_81]", r"config.yaml: \$.targets\[0\]: found 'sm_81'; allowed: .*sm_80"),
         ("[sm_80]", "[]", r"config.yaml: \$.targets: found \[\]; allowed: .*at least 1"),
         ("kernels: all", "kernels: [four]", r"found 'four'; allowed: one, two"),

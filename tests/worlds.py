@@ -232,7 +232,7 @@ def gpus(draw: Any, declared: Declaration, gate: Gate, device: Device | None) ->
             replaced(c, verdict=draw(verdicts("passed", "failed", "inapplicable"))) for c in contrasts(declared)
         ],
         executions=[
-            Execution(variant=c.variant, case=c.case, cubin_sha256=["a" * 64], predicted=draw(predictions))
+            Execution(variant=c.variant, case=c.case, binary_sha256=["a" * 64], predicted=draw(predictions))
             for c in found
             if c.verdict.outcome == "passed"
         ],
