@@ -4,13 +4,14 @@
 # make bench-sweep    on a device: a search space against triton.autotune
 # make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
 # make bench-growth   with no device: what 10, 25 and 50 generated kernels cost; ARGUMENTS="--sizes 5 10 --cores 4"
+# make picture        draws docs/report.png, the picture in the README, from results/report.html; needs Chromium
 # make wheelhouse PYTHON=3.12   collects what a GPU node without a network needs
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test slurm-test bench-sweep bench-repeat bench-growth wheelhouse
+.PHONY: report check test slurm-test bench-sweep bench-repeat bench-growth picture wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -69,6 +70,9 @@ bench-growth: .venv/run.done
 .venv/slurm.done: envs/slurm.txt .venv/test.done
 	$(PIP) install --requirement envs/slurm.txt
 	@touch $@
+
+picture: .venv/run.done
+	$(BIN)/python docs/picture.py
 
 # Filled beside and renamed, so that a wheelhouse is complete.
 wheelhouse: PART := $(WHEELHOUSE).part

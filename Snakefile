@@ -15,6 +15,9 @@ PYTHON = shlex.quote(sys.executable)
 shell.prefix("set -euo pipefail; python() {{ " + PYTHON + ' "$@"; }}; ')
 
 
+report: "reports/captions/workflow.rst"
+
+
 # Every record is asked for by name, so that one that was deleted is made again though the report outlived it.
 rule report:
     input:

@@ -4,8 +4,21 @@ import importlib
 import os
 import sys
 
-from assay.commands import COMMANDS, usage
-from assay.errors import AssayError
+from assay.commands import COMMANDS, after_help, usage
+from assay.errors import AssayError, refused_by_system
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run a command; its --help, which ends the process, is followed by exit codes and an example."""
+    # NVML counts cards by bus, CUDA by speed unless told otherwise: an index shall mean one card in every stage.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    try:
+        # Imported only now: some stages decide how Triton behaves before it is loaded.
+        return int(importlib.import_module(f"assay.{command}").main(arguments))
+    except SystemExit as end:
+        if not end.code:
+            print(after_help(command))
+        raise
 
 
 def main(argv: list[str]) -> int:
@@ -14,16 +27,19 @@ def main(argv: list[str]) -> int:
         print(usage())
         return 0 if argv else 2
     if argv[0] not in COMMANDS:
-        print(f"assay: expected one of {', '.join(COMMANDS)}, found {argv[0]!r}", file=sys.stderr)
+        known = ", ".join(COMMANDS)
+        print(f"assay: expected one of {known}, found {argv[0]!r}; --help says what each does", file=sys.stderr)
         return 2
-    # NVML counts cards by bus, CUDA by speed unless told otherwise: an index shall mean one card in every stage.
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     try:
-        # Imported only now: some stages decide how Triton behaves before it is loaded.
-        return int(importlib.import_module(f"assay.{argv[0]}").main(argv[1:]))
+        return run(argv[0], argv[1:])
     except AssayError as error:
-        print(f"assay {argv[0]}: {error}", file=sys.stderr)
+        print(f"assay {argv[0]}: {error.sentence}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if (sentence := refused_by_system(error)) is None:
+            raise
+        print(f"assay {argv[0]}: {sentence}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

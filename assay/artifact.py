@@ -95,7 +95,7 @@ def _surrogate(text: str) -> bool:
 
 def _faults(tree: Any, path: str, depth: int) -> Iterator[str]:
     if depth > DEEPEST_RECORD:
-        yield f"{path}: deeper than {DEEPEST_RECORD} levels"
+        yield f"{path}: expected at most {DEEPEST_RECORD} levels, found more"
     elif isinstance(tree, _Refused):
         yield f"{path}: {tree.why}"
     elif isinstance(tree, str) and _surrogate(tree):
@@ -116,7 +116,7 @@ def parse(data: bytes, where: str) -> Any:
     Raises RecordError naming `where` and the path to the first fault.
     """
     if len(data) > LARGEST_RECORD_BYTES:
-        raise RecordError(f"{where}: {len(data)} bytes, where at most {LARGEST_RECORD_BYTES} are read")
+        raise RecordError(f"{where}: expected at most {LARGEST_RECORD_BYTES} bytes, found {len(data)}")
     try:
         tree = json.loads(
             data.decode("utf-8"),
@@ -126,9 +126,9 @@ def parse(data: bytes, where: str) -> Any:
             parse_constant=_constant,
         )
     except RecursionError:
-        raise RecordError(f"{where}: $: deeper than {DEEPEST_RECORD} levels") from None
+        raise RecordError(f"{where}: $: expected at most {DEEPEST_RECORD} levels, found more") from None
     except ValueError as error:
-        raise RecordError(f"{where}: $: not JSON in UTF-8 ({error})") from None
+        raise RecordError(f"{where}: $: expected JSON in UTF-8, found something else ({error})") from None
     for fault in _faults(tree, "$", 0):
         raise RecordError(f"{where}: {one_line(fault)}")
     return tree
@@ -156,13 +156,13 @@ def _check_large(data: bytes, kind: type[S], where: str) -> None:
     except msgspec.DecodeError as error:
         raise RecordError(f"{where}: {_placed(error)}") from None
     except RecursionError:
-        raise RecordError(f"{where}: $: deeper than {DEEPEST_RECORD} levels") from None
+        raise RecordError(f"{where}: $: expected at most {DEEPEST_RECORD} levels, found more") from None
 
 
 def decode(data: bytes, kind: type[S], where: str) -> S:
     """Decode canonical bytes into a record of `kind`; anything that is not the canonical form is refused."""
     if len(data) > LARGEST_RECORD_BYTES:
-        raise RecordError(f"{where}: {len(data)} bytes, where at most {LARGEST_RECORD_BYTES} are read")
+        raise RecordError(f"{where}: expected at most {LARGEST_RECORD_BYTES} bytes, found {len(data)}")
     record = canonical_record(data, kind)
     if record is not None:
         return record
@@ -170,11 +170,15 @@ def decode(data: bytes, kind: type[S], where: str) -> S:
         _check_large(data, kind, where)
     tree = parse(data, where)
     if rfc8785.dumps(tree) != data:
-        raise RecordError(f"{where}: $: not in canonical form (RFC 8785); it was written or edited by something else")
+        raise RecordError(
+            f"{where}: $: expected canonical form (RFC 8785), found another: it was written or edited by something else"
+        )
     record = convert(tree, kind, where)
     # msgspec fills in a default, or the only tag there can be; every writer here puts both in.
     if canonical(record) != data:
-        raise RecordError(f"{where}: $: a field or tag is left out; it was written or edited by something else")
+        raise RecordError(
+            f"{where}: $: expected every field and tag, found one left out: it was written or edited by something else"
+        )
     return record
 
 
@@ -220,7 +224,7 @@ def decode_artifact(data: bytes, stage: StageName, where: str) -> Artifact[Any]:
         ("content_sha256", _digest_within(data), artifact.content_sha256),
     ):
         if expected != found:
-            hint = "; it was edited after it was written" if name == "content_sha256" else ""
+            hint = ": it was edited after it was written" if name == "content_sha256" else ""
             raise RecordError(f"{where}: $.{name}: expected {expected}, found {one_line(found)}{hint}")
     return artifact
 
@@ -246,8 +250,11 @@ def write_bytes(path: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         Path(beside).chmod(0o644)
         Path(beside).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(beside).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # A full disk names no file, and the file beside is none that a user knows.
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
 

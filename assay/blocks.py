@@ -65,7 +65,7 @@ def _read(line: str, number: int, where: str) -> Mark | None:
     if inside is None or closing != due or (what == "end" and kernel):
         raise BlockError(
             f"{where}: line {number}: expected a comment of one line with 'assay:status', 'assay:status KERNEL' or "
-            f"'assay:end', found {one_line(line, 100)}"
+            f"'assay:end', found {one_line(line, 100)}; write one of the three"
         )
     return Mark(number, what, indent, opening, closing or "", newline or "", kernel)
 
@@ -96,14 +96,17 @@ def find_blocks(lines: Sequence[str], where: str) -> list[Block]:
     for mark in _marks(lines, where):
         if (start is None) == (mark.what == "end"):
             due = "assay:status before it" if start is None else f"assay:end for line {start.line} before it"
-            raise BlockError(f"{where}: line {mark.line}: expected {due}, found none")
+            raise BlockError(f"{where}: line {mark.line}: expected {due}, found none; add it")
         if start is not None:
             blocks.append(Block(start, mark.line - 1, _style(start, where)))
         start = mark if start is None else None
     if start is not None:
-        raise BlockError(f"{where}: line {start.line}: expected assay:end after it, found none")
+        raise BlockError(f"{where}: line {start.line}: expected assay:end after it, found none; add it")
     if not blocks:
-        raise BlockError(f"{where}: expected a comment 'assay:status' and below it one 'assay:end', found neither")
+        raise BlockError(
+            f"{where}: expected a comment 'assay:status' and below it one 'assay:end', found neither; "
+            "add both where the status shall stand"
+        )
     return blocks
 
 

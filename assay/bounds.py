@@ -138,7 +138,10 @@ class ReductionBound(Bound):
         precision = problem.variant.precision
         if precision not in self.table or precision not in self.eps:
             known = ", ".join(sorted(self.table.keys() & self.eps.keys())) or "none"
-            raise BoundError(f"ReductionBound: expected table and eps for precision {precision!r}; it has {known}")
+            raise BoundError(
+                f"ReductionBound: expected table and eps for precision {precision!r}, found them for {known}; "
+                "add both to the kernel's bound"
+            )
         return max(self.table[precision], 4.0 * self.eps[precision] * math.sqrt(self.terms(problem.size)))
 
     def limit(self, problem: Problem, output: str) -> torch.Tensor:

@@ -61,7 +61,10 @@ def collect(job: Job) -> Collected:
     given = arranged(job.evidence)
     for path, stage in [*((path, stage_of(path)) for path in given), (claims, "claims"), (report, "report")]:
         if record_stage(path.as_posix()) != stage:
-            raise UsageError(f"{path}: expected a record under {RESULTS}, where the reader of a bundle looks for it")
+            raise UsageError(
+                f"{path}: expected a record under {RESULTS}, where the reader of a bundle looks for it; "
+                "run its stage without --out"
+            )
     records = [load(path, stage_of(path), number) for number, path in enumerate(given, 1)]
     return Collected(records, load(claims, "claims", len(records) + 1), load(report, "report", len(records) + 2))
 
@@ -150,7 +153,10 @@ def validate(archive: bytes, name: str) -> None:
         try:
             bagit.Bag(f"{folder}/{name}").validate()
         except bagit.BagError as error:
-            raise RecordError(f"{name}: the bagit library refuses it ({one_line(str(error))})") from None
+            raise RecordError(
+                f"{name}: expected a bag as BagIt has it, found that its library refuses it ({one_line(str(error))}); "
+                "report this, with the records"
+            ) from None
 
 
 def put(path: Path, archive: bytes) -> None:

@@ -5,12 +5,14 @@ child over a pipe and turns whatever happens into an answer or a `Fault`.
 """
 
 import ctypes
+import errno
 import json
 import os
 import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +40,9 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 _NOT_AFRESH = ("TRITON_INTERPRET", "TRITON_CACHE_MANAGER", "ASSAY_CACHE")
 """Variables under which nothing would be compiled, or not by this run."""
 
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of what the system refuses a child, that which is the disk's state and no fault of the kernel's."""
 
 Answer = dict[str, Any]
 
@@ -131,8 +136,8 @@ class Child:
     """One child process, started when first asked and again after it died.
 
     `command` must end in a call of `serve`. `log` receives what the kernel prints; nothing it prints is an answer.
-    `held`: open files whose locks last as long as the child, should it outlive this process. `starter` is asked first
-    for a process that runs the command; what it starts holds none.
+    `starter` is asked first for a process that runs the command. `held`: open files whose locks last as long as the
+    child, should it outlive this process; a starter is not asked to hold any.
     """
 
     def __init__(
@@ -141,12 +146,12 @@ class Child:
         environment: Mapping[str, str],
         log: Path,
         opening: Opening | None = None,
-        held: Sequence[int] = (),
         *,
+        held: Sequence[int] = (),
         starter: Starter | None = None,
     ) -> None:
         self._command, self._environment, self._log = command, dict(environment), log
-        self._opening, self._starter, self._held = opening, starter, tuple(held)
+        self._opening, self._held, self._starter = opening, tuple(held), starter
         self._process: Process | None = None
         self._reply = -1
         self._pending = b""
@@ -167,7 +172,10 @@ class Child:
         self._environment |= variables
 
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
-        """Send a request and return the answer, or the fault after which a fresh child serves the next request."""
+        """Send a request and return the answer, or the fault after which a fresh child serves the next request.
+
+        OSError where the child found the disk full, which is no result.
+        """
         if self._process is None and self._opening is not None:
             opened = self._exchange(self._opening.request, self._opening.limit_s)
             if isinstance(opened, Fault) or request == self._opening.request:
@@ -269,10 +277,14 @@ class Child:
                 return dict(reply["answer"])
             if "ended" in reply:
                 return Fault("crash", f"the process {one_line(reply['ended'], 80)}{self._last_printed()}")
-            kind, reason = str(reply["kind"]), str(reply["reason"])
+            kind, reason, full = str(reply["kind"]), str(reply["reason"]), reply["full"]
         except (RecordError, ValueError, KeyError, TypeError):
             self.stop()
             return Fault("crash", "the child process answered with something that is not an answer")
+        if full in FULL:
+            # The next trial would meet it too, and none of them would say anything about the kernel.
+            self.stop()
+            raise OSError(full, os.strerror(full), f"{tempfile.gettempdir()} or Triton's cache")
         if reply.get("last"):
             self.stop()
         return Fault("exception", reason, kind)
@@ -329,7 +341,9 @@ def _describe(error: BaseException) -> Answer:
     # Triton's interpreter wraps what a kernel raises, so that only the cause was raised within the kernel.
     root, frames = chain[-1], [frame for link in chain for frame in traceback.extract_tb(link.__traceback__)]
     place = next((f"{scrub(f.filename)}:{f.lineno}: " for f in reversed(frames) if "/kernels/" in f.filename), "")
-    return {"kind": type(root).__name__, "reason": one_line(f"{place}{type(root).__name__}: {root}")}
+    reason = one_line(f"{place}{type(root).__name__}: {root}")
+    full = root.errno if isinstance(root, OSError) and root.errno in FULL else None
+    return {"kind": type(root).__name__, "reason": reason, "full": full}
 
 
 def open_reply() -> TextIO:

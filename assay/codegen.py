@@ -53,6 +53,9 @@ def _disassemble(cubin: bytes) -> Disassembly:
         return registers, stack, count_sass(_dump(Path(stream.name), "--dump-sass"))
 
 
+Disassemble = Callable[[bytes], Disassembly]
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a thread needs, and the disassembly's counts, as the binary or its assembly tells."""
@@ -63,14 +66,14 @@ class Needs:
     machine: dict[str, int] | None
 
 
-def _needs(assembly: str, code: bytes, target: Target, disassemble: Callable[[bytes], Disassembly]) -> Needs:
+def _needs(assembly: str, code: bytes, target: Target, disassemble: Disassemble) -> Needs:
     if is_amd(target.name):
         return Needs(*usage(assembly), None)
     registers, stack, sass = disassemble(code)
     return Needs(registers, stack, None, sass)
 
 
-def inspect(kernel: Any, target: Target, disassemble: Callable[[bytes], Disassembly] = _disassemble) -> Binary:
+def inspect(kernel: Any, target: Target, disassemble: Disassemble = _disassemble) -> Binary:
     """Read what the compiled kernel needs and which instructions it uses."""
     code, counts = binary_of(kernel), count_assembly(kernel.asm)
     assembly = str(kernel.asm["amdgcn" if is_amd(target.name) else "ptx"])

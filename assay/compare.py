@@ -106,7 +106,7 @@ def read_sound(path: Path) -> Opened:
     try:
         return open_sound(path)
     except UnsoundError as error:
-        raise UnreadableError(f"{error}; only sound bundles are compared") from None
+        raise UnreadableError(f"{error}; only sound bundles are compared: {error.remedy}") from None
 
 
 def read_margin(given: str) -> float:
@@ -116,7 +116,7 @@ def read_margin(given: str) -> float:
     except ValueError:
         margin = -1.0
     if not 0 <= margin <= 1:
-        raise UsageError(f"--margin: expected a percentage from 0 to 100, found {one_line(given)}")
+        raise UsageError(f"--margin: expected a percentage from 0 to 100, found {one_line(given)}; write 2 for 2 %")
     return margin
 
 
@@ -130,7 +130,7 @@ def main(argv: Sequence[str]) -> int:
     """Return 0 where nothing got worse and 1 where something did: a claim lost or failed, an error past, a time up."""
     options = argparse.ArgumentParser(
         prog="python -m assay compare",
-        description="Show what changed from bundle A to bundle B. Exit 0: nothing got worse. 1: something did.",
+        description="Show what changed from bundle A to bundle B.",
     )
     options.add_argument("a", type=Path, metavar="A", help="the bundle before")
     options.add_argument("b", type=Path, metavar="B", help="the bundle after")

@@ -218,7 +218,9 @@ def load_tree(path: Path) -> Any:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); put it back, or name another file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML in UTF-8: {' '.join(str(error).split())}") from None
+        raise ConfigError(
+            f"{path}: expected YAML in UTF-8, found something else ({' '.join(str(error).split())}); correct it there"
+        ) from None
     return {} if tree is None else tree
 
 
@@ -238,7 +240,7 @@ def decode_stage_settings(text: str) -> Settings:
     try:
         return parse_settings(parse(text.encode(), "--settings"), "--settings")
     except RecordError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(f"{error}; copy it from the command of a record") from None
 
 
 def kernel_files(settings: Settings, folder: Path) -> dict[str, Path]:
@@ -256,5 +258,5 @@ def kernel_files(settings: Settings, folder: Path) -> dict[str, Path]:
                 "as in the paths of its records"
             )
     if not names:
-        raise ConfigError(f"{folder}: no kernel file; add one, for example by copying one of Assay's own")
+        raise ConfigError(f"{folder}: expected a kernel file, found none; write one with `python -m assay new NAME`")
     return {name: found[name] for name in names}

@@ -60,7 +60,7 @@ def load(path: Path, stage: StageName, number: int) -> Evidence:
     artifact = read(path, stage)
     digest = sha256_file(path)
     if digest != sha256_bytes(canonical(artifact)):
-        raise RecordError(f"{path}: its bytes are not what its content encodes to; {again(stage)}")
+        raise RecordError(f"{path}: expected the bytes that its content encodes to, found others; {again(stage)}")
     return Evidence(number, path.as_posix(), digest, artifact)
 
 

@@ -13,6 +13,7 @@ from assay.child import Child, Fault, ask
 from assay.correctness import Terms, Trial, Tried, canaries, try_one
 from assay.findings import findings
 from assay.forking import Session
+from assay.journal import Known
 from assay.judgement import contrasts
 from assay.mutation import Mutation
 from assay.original import LAUNCH, Asked, Original, TierName, build_place, code_of
@@ -48,6 +49,26 @@ class Faulty:
         """Whether another tier is to look at it."""
         return is_open(self.exposures, self.differs)
 
+    @property
+    def sha256(self) -> Digest:
+        """The digest of its kernel file."""
+        return sha256_bytes(self.mutation.text.encode())
+
+    def known(self, made_of: Digest, phase: str) -> Known:
+        """Return what is known of it once a phase has looked."""
+        return Known(
+            made_of=made_of,
+            phase=phase,
+            sha256=self.sha256,
+            exposures=self.exposures,
+            baseline=self.baseline,
+            differs=self.differs,
+        )
+
+    def recall(self, known: Known) -> None:
+        """Take over what an earlier run knew of it."""
+        self.exposures, self.baseline, self.differs = list(known.exposures), known.baseline, known.differs
+
     def record(self, named: bool) -> Mutant:
         """Return the record of it; `named`: the author says that it is no fault."""
         became = outcome(self.fate, self.baseline, named)
@@ -56,7 +77,7 @@ class Faulty:
             line=self.mutation.line,
             source=self.mutation.source,
             replacement=self.mutation.replacement,
-            sha256=sha256_bytes(self.mutation.text.encode()),
+            sha256=self.sha256,
             outcome=became,
             exposures=self.exposures,
             baseline=self.baseline,

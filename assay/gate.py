@@ -78,7 +78,8 @@ def decide(situation: Situation, minimum: tuple[int, int]) -> Decision:
     return Decision(0, f"{_told(first)}; {needed if first.capability else NOTHING_ASKED}: usable")
 
 
-def _ask(arguments: list[str]) -> Answer:
+def ask(arguments: list[str]) -> Answer:
+    """Run `python -m assay` with these arguments in a process of its own, which a driver may take along."""
     command = [sys.executable, "-m", "assay", *arguments]
     # Else CUDA counts mixed cards by speed, and its first is another than the first that was captured.
     counted = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -94,7 +95,7 @@ def capture(job: stage.Job) -> Gate:
     minimum = job.settings.gate.minimum_capability
     expected = expectation(job.read("environment").result, minimum)
     arguments = ["gate", "--minimum-capability", minimum]
-    answer = _ask(arguments)
+    answer = ask(arguments)
     return Gate(
         argv=["python", "-m", "assay", *arguments],
         exit_code=answer.exit_code,

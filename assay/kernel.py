@@ -154,7 +154,10 @@ class Space(Sequence[Variant]):
         points = [dict(zip(self.options, values, strict=True)) for values in itertools.product(*self.options.values())]
         kept = [point for point in points if self.keep(point)]
         if not kept:
-            raise KernelError(f"Space: expected combinations of its options, found that none of {len(points)} is kept")
+            raise KernelError(
+                f"Space: expected combinations of its options, found that none of {len(points)} is kept; "
+                "let `keep` return True for some"
+            )
         return kept
 
     def _variant(self, precision: str, point: dict[str, int | str], short: Mapping[str, str]) -> Variant:
@@ -359,15 +362,15 @@ def _repeated(names: Sequence[str]) -> set[str]:
 
 def _check_known(path: Path, where: str, found: str, known: Iterable[str]) -> None:
     if found not in set(known):
-        raise KernelError(f"{path}: {where}: found {found!r}; expected one of {', '.join(sorted(known))}")
+        raise KernelError(f"{path}: {where}: found {found!r}; allowed: {', '.join(sorted(known))}")
 
 
 def _check_variants(path: Path, kernel: Kernel) -> None:
     """Refuse what is no variant, such as a space that was not unpacked, and a ceiling that no card has. KernelError."""
     for variant in kernel.variants:
         if not isinstance(variant, Variant):
-            hint = "; write *Space(...) in a list" if isinstance(variant, Space) else ""
-            raise KernelError(f"{path}: variants: expected Variant(...), found {type(variant).__name__}{hint}")
+            hint = "*Space(...) in a list" if isinstance(variant, Space) else "Variant(precision, configuration)"
+            raise KernelError(f"{path}: variants: expected Variant(...), found {type(variant).__name__}; write {hint}")
     for precision, (ceiling, _) in kernel.ceilings.items():
         _check_known(path, f"ceilings, {precision}", ceiling, get_args(CeilingName))
 
@@ -400,17 +403,25 @@ def load(path: Path) -> Kernel:
     """
     spec = importlib.util.spec_from_file_location(f"kernel_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise KernelError(f"{path}: not a Python file; a kernel file ends in .py")
+        raise KernelError(f"{path}: expected a Python file, found another; rename it to end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     kernel = getattr(module, "KERNEL", None)
     if not isinstance(kernel, Kernel):
-        raise KernelError(f"{path}: expected KERNEL = Kernel(...) at module level, found {type(kernel).__name__}")
+        raise KernelError(
+            f"{path}: expected KERNEL = Kernel(...) at module level, found {type(kernel).__name__}; "
+            "add it as docs/adding-a-kernel.md shows"
+        )
     if kernel.name != path.stem:
-        raise KernelError(f"{path}: expected the name {path.stem!r}, as the file's, found {kernel.name!r}")
+        raise KernelError(
+            f"{path}: expected the name {path.stem!r}, as the file's, found {kernel.name!r}; rename one of the two"
+        )
     if not kernel.variants or not kernel.cases:
-        raise KernelError(f"{path}: expected at least one variant and one case")
+        raise KernelError(
+            f"{path}: expected at least one variant and one case, found {len(kernel.variants)} and "
+            f"{len(kernel.cases)}; declare them"
+        )
     _check_variants(path, kernel)
     _check_peers(path, kernel)
     for case in (*kernel.cases, *kernel.timed):
@@ -418,5 +429,7 @@ def load(path: Path) -> Kernel:
     entrants = [*(v.id for v in kernel.variants), *(p.name for p in kernel.peers)]
     names = entrants, [c.name for c in (*kernel.cases, *kernel.timed)]
     if twice := _repeated(names[0]) | _repeated(names[1]):
-        raise KernelError(f"{path}: declared twice: {', '.join(sorted(twice))}")
+        raise KernelError(
+            f"{path}: expected every name once, found {', '.join(sorted(twice))} declared twice; rename one of each"
+        )
     return kernel

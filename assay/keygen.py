@@ -19,7 +19,9 @@ def check_place(out: Path) -> None:
     """Refuse a place from which a private key could get into a bundle."""
     for folder in PACKED:
         if out.resolve().is_relative_to(Path(folder).resolve()):
-            raise UsageError(f"--out: expected a place outside {folder}/, whose files are published, found {out}")
+            raise UsageError(
+                f"--out: expected a place outside {folder}/, whose files are published, found {out}; choose another"
+            )
 
 
 def write_new(path: Path, data: bytes, mode: int) -> None:
@@ -29,9 +31,11 @@ def write_new(path: Path, data: bytes, mode: int) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
     except FileExistsError:
-        raise UsageError(f"--out: expected no file of this name, found {path}; a key is never overwritten") from None
+        raise UsageError(
+            f"--out: expected no file of this name, found {path}; choose another: a key is never overwritten"
+        ) from None
     except OSError as error:
-        raise UsageError(f"--out: {path} cannot be written ({error.strerror})") from None
+        raise UsageError(f"--out: {path} cannot be written ({error.strerror}); choose another place") from None
 
 
 def key_pair() -> tuple[bytes, bytes]:

@@ -134,7 +134,8 @@ class CompileOnlyDriver(DriverBase):  # type: ignore[misc]
     def get_benchmarker(self) -> Callable[..., Any]:
         """There is nothing to time: an autotuned kernel cannot choose here."""
         raise AutotunedKernel(
-            "an autotuned kernel picks its configuration on a device; declare its configurations as variants instead"
+            "expected one configuration, found an autotuned kernel, which picks its own on a device; declare its "
+            "configurations as variants instead"
         )
 
 

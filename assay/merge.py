@@ -56,7 +56,9 @@ def write_all(merged: Merged, folder: Path) -> None:
         for name, data in {"merged.json": canonical(merged), "merged.html": html, "merged.md": markdown}.items():
             write_bytes(folder / name, data)
     except OSError as error:
-        raise UsageError(f"--out: expected a folder to write into, found {folder} ({error.strerror})") from None
+        raise UsageError(
+            f"--out: expected a folder to write into, found {folder} ({error.strerror}); choose another"
+        ) from None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -70,7 +72,10 @@ def main(argv: Sequence[str]) -> int:
             raise UsageError(f"{TEMPLATES / name}: expected the template, found none; run from the checkout's root")
     bundles, refused = open_all(chosen.bundles)
     if not bundles:
-        raise UnreadableError(f"expected at least one sound bundle, found none among {len(chosen.bundles)}")
+        raise UnreadableError(
+            f"expected at least one sound bundle, found none among {len(chosen.bundles)}; "
+            "ask `python -m assay verify` what is wrong with each"
+        )
     merged = merge(bundles, digests_at_hand({kernel for opened in bundles for kernel in sources_of(opened)}))
     write_all(merged, chosen.out)
     for note in merged.notes:

@@ -113,7 +113,9 @@ KERNEL = Kernel(
 def check_name(name: str) -> None:
     """Refuse a name that no kernel file can have."""
     if not re.fullmatch(KERNEL_NAME, name):
-        raise UsageError(f"NAME: expected lower-case letters, digits and _, a letter first, found {name!r}")
+        raise UsageError(
+            f"NAME: expected lower-case letters, digits and _, a letter first, found {name!r}; choose such a name"
+        )
 
 
 def kernel_file(name: str) -> str:
@@ -130,7 +132,7 @@ def write_kernel(name: str) -> Path:
     except FileExistsError:
         raise UsageError(f"NAME: expected no file {path}, found one; choose another name") from None
     except OSError as error:
-        raise UsageError(f"NAME: {path} cannot be written ({error.strerror})") from None
+        raise UsageError(f"NAME: {path} cannot be written ({error.strerror}); make {FOLDER}/ writable") from None
     return path
 
 

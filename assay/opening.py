@@ -14,6 +14,7 @@ from assay.record import ARTIFACTS, Artifact, StageName
 from assay.ustar import BLOCK, CAPS, ArchiveError, Caps, read_archive
 
 RESULTS = "results/"
+NAME_ONE = "name a file that `snakemake --cores 1 bundle` wrote"
 
 
 class UnreadableError(AssayError):
@@ -26,6 +27,7 @@ class UnsoundError(AssayError):
     """A bundle that can be read and is not intact."""
 
     exit_code = 1
+    remedy = "rely on nothing in it: fetch it again, or ask who made it for another"
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ def _records(payload: Mapping[str, bytes]) -> dict[str, Artifact[Any]]:
 
 def _open(stream: BinaryIO, where: str, caps: Caps) -> Opened:
     if stream.read(BLOCK)[257:262] != b"ustar":
-        raise UnreadableError(f"{where}: expected a bundle, which is a USTAR archive, found something else")
+        raise UnreadableError(f"{where}: expected a bundle, which is a USTAR archive, found something else; {NAME_ONE}")
     size = stream.seek(0, SEEK_END)
     if size > caps.total_bytes:
-        raise UnreadableError(f"{where}: {size} bytes, where at most {caps.total_bytes} are read")
+        raise UnreadableError(f"{where}: expected at most {caps.total_bytes} bytes, found {size}; {NAME_ONE}")
     stream.seek(0)
     try:
         root, files = _rooted(read_archive(stream, caps))
@@ -107,8 +109,10 @@ def open_bundle(path: Path, caps: Caps = CAPS) -> Opened:
     try:
         # A FIFO would be waited for, and a device has no end.
         if not S_ISREG(path.stat().st_mode):
-            raise UnreadableError(f"{path}: expected a bundle, which is a regular file, found something else")
+            raise UnreadableError(
+                f"{path}: expected a bundle, which is a regular file, found something else; {NAME_ONE}"
+            )
         with path.open("rb") as stream:
             return _open(stream, str(path), caps)
     except OSError as error:
-        raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from None
+        raise UnreadableError(f"{path}: cannot be read ({error.strerror}); {NAME_ONE}") from None

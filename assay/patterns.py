@@ -79,6 +79,6 @@ def impose(pattern: Pattern, values: torch.Tensor, what: str) -> torch.Tensor:
     """Return the values with a pattern imposed; PatternError for one that is not of floats, naming `what` it is."""
     if not values.is_floating_point():
         raise PatternError(
-            f"{what}: a pattern such as {pattern!r} is for floating-point inputs; this is {values.dtype}"
+            f"{what}: expected floating-point values for the pattern {pattern!r}, found {values.dtype}; take it away"
         )
     return PATTERNS[pattern](values)

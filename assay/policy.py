@@ -53,7 +53,7 @@ Requirement = ClaimsRequired | StatusRequired
 
 
 def _malformed(text: str, expected: str) -> UsageError:
-    return UsageError(f"--require: expected {expected}, found {one_line(text, 120)!r}")
+    return UsageError(f"--require: expected {expected}, found {one_line(text, 120)!r}; --help has examples")
 
 
 def _read_status(text: str, words: str) -> StatusRequired:

@@ -108,7 +108,8 @@ def rerun(opened: Opened, steps: Sequence[Step], progress: Progress) -> tuple[li
         environment = room.run(first.task(), progress)
         if isinstance(environment, NoRecord):
             raise UnsoundError(
-                f"{record_path('environment', None)}: its stage left no record here: {environment.reason}"
+                f"{record_path('environment', None)}: expected a record of this machine, found none: "
+                f"{environment.reason}"
             )
         progress.step()
         machines = first.there.result, environment.result

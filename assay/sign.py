@@ -25,11 +25,13 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        raise UsageError(f"--key: {path} cannot be read ({error.strerror})") from None
+        raise UsageError(
+            f"--key: {path} cannot be read ({error.strerror}); name the private key that keygen wrote"
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise UsageError(f"--key: expected a private key in PEM with no password in {path}; keygen makes one") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise UsageError(f"--key: expected an ed25519 key, found one of another kind in {path}")
+        raise UsageError(f"--key: expected an ed25519 key, found one of another kind in {path}; keygen makes one")
     return key
 
 

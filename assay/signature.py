@@ -105,9 +105,11 @@ def read_public_key(data: bytes, where: str) -> SSlibKey:
         key = load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
         found = "a private key, which only its owner may have" if b"PRIVATE KEY" in data else "something else"
-        raise UsageError(f"{where}: expected an ed25519 public key in PEM, as keygen makes, found {found}") from None
+        raise UsageError(
+            f"{where}: expected an ed25519 public key in PEM, found {found}; name the file .pub that keygen wrote"
+        ) from None
     if not isinstance(key, Ed25519PublicKey):
-        raise UsageError(f"{where}: expected an ed25519 public key, found one of another kind")
+        raise UsageError(f"{where}: expected an ed25519 public key, found one of another kind; keygen makes one")
     return SSlibKey.from_crypto(key)
 
 
@@ -119,7 +121,9 @@ def signature_path(keyid: str) -> str:
 def statement_of(bag: Bag, name: str) -> Statement:
     """Return what is signed of a bundle called `name`, the same for the same bundle. RecordError without claims."""
     if CLAIMS not in bag.payload:
-        raise RecordError(f"{CLAIMS}: missing; a signature states the status that stands there")
+        raise RecordError(
+            f"{CLAIMS}: expected the status that a signature states, found no such file; pack the bundle again"
+        )
     claims: Claims = decode_artifact(bag.payload[CLAIMS], "claims", CLAIMS).result
     subject = Subject(name=TAG_MANIFEST, digest=Digests(sha256=sha256_bytes(bag.tags[TAG_MANIFEST])))
     predicate = Predicate(status=claims.status.overall, sentence=claims.status.sentence, bundle=name)

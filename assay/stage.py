@@ -107,7 +107,9 @@ def stage_of(path: Path) -> StageName:
     for stage in ARTIFACTS:
         if path.name == f"{stage}.json":
             return stage
-    raise UsageError(f"--record: expected a file named after its stage, such as results/gate.json, found {path}")
+    raise UsageError(
+        f"--record: expected a file named after its stage, such as results/gate.json, found {path}; rename it"
+    )
 
 
 def evidence_files() -> list[Path]:
@@ -139,7 +141,10 @@ def job_of(stage: StageName, chosen: argparse.Namespace) -> Job:
     """Turn parsed options into a job; UsageError where the kernel file does not exist."""
     kernel: Path | None = getattr(chosen, "kernel", None)
     if kernel is not None and not kernel.is_file():
-        raise UsageError(f"--kernel: expected a kernel file such as kernels/matmul.py, found no file {kernel}")
+        raise UsageError(
+            f"--kernel: expected a kernel file such as kernels/matmul.py, found no file {kernel}; name one that "
+            "is there, or write one with `python -m assay new NAME`"
+        )
     name = None if kernel is None else kernel.stem
     # A stage that reads no settings runs without a configuration file.
     settings = read_settings(chosen) if READS[stage] else Settings()

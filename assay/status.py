@@ -64,7 +64,10 @@ def find_evidence(places: Sequence[Path]) -> list[Path]:
         elif place.is_file():
             found.append(place)
         elif place not in (ARCHIVE, RESULTS_FOLDER):
-            raise UsageError(f"--evidence: expected a bundle, or a folder with bundles or results, found no {place}")
+            raise UsageError(
+                f"--evidence: expected a bundle, or a folder with bundles or results, found no {place}; name what is "
+                "there"
+            )
     return found
 
 
@@ -106,7 +109,7 @@ def read_page(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); name a page that is there") from None
 
 
 def renew(path: Path, text: str, runs: Sequence[RunRecords], places: Sequence[Path], refused: Sequence[str]) -> Page:

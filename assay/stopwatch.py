@@ -64,7 +64,10 @@ class CudaDevice:
 
     def __init__(self, flush_mebibytes: int) -> None:
         if not torch.cuda.is_available():
-            raise NoDeviceError(f"torch {torch.__version__} finds no CUDA device; install a build for the driver here")
+            raise NoDeviceError(
+                f"expected a CUDA device, found that torch {torch.__version__} sees none; install a build of torch for "
+                "the driver here"
+            )
         self._properties = torch.cuda.get_device_properties(0)
         self._over_cache = torch.empty(flush_mebibytes * 2**20, dtype=torch.int8, device=self.place)
         rocm = torch.version.hip

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from assay.artifact import hash_materials
 from assay.building import Wanted
 from assay.cards import Card, Hold, cards_here
 from assay.catching import acceptances, accepted_places, continued, is_settled, line
 from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
+from assay.config import stage_settings
 from assay.correctness import Terms
 from assay.errors import UsageError
 from assay.exposing import (
@@ -28,6 +30,7 @@ from assay.exposing import (
     try_faulty,
 )
 from assay.forking import opening
+from assay.journal import Journal, open_journal
 from assay.mutation import mutants
 from assay.original import Original, nothing_planted
 from assay.pool import Answered, Item, Pool, worker_count
@@ -56,7 +59,8 @@ class Field:
     job: Job
     original: Original
     folder: Path
-    cards: Sequence[Card] = ()
+    cards: Sequence[Card]
+    journal: Journal
     card: Card | None = None
     files: Sequence[int] = ()
 
@@ -73,7 +77,7 @@ class Field:
         command = [sys.executable, "-m", WORKER, device]
         first = opening(self.job.settings.loading.limit_s)
         logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]
-        return [Child(command, environment, log, first, self.files) for log in logs]
+        return [Child(command, environment, log, first, held=self.files) for log in logs]
 
     def ask(
         self,
@@ -91,6 +95,26 @@ class Field:
         answers = Pool(items, ask, progress).run(self.children(device, environment, each)) if items else []
         progress.close(f"{len(items)} done")
         return list(answers)
+
+    def look(
+        self,
+        phase: str,
+        faults: Sequence[Faulty],
+        look: Callable[[Child, Faulty], None],
+        device: str,
+        each: int = NEAR_BYTES,
+    ) -> None:
+        """Look at every fault that no earlier run has looked at in this phase, and keep what is found of each."""
+        earlier = [(faulty, self.journal.of(phase, faulty.sha256)) for faulty in faults]
+
+        def kept(child: Child, faulty: Faulty) -> None:
+            look(child, faulty)
+            self.journal.add(faulty.known(self.journal.made_of, phase))
+
+        self.ask(phase, [faulty for faulty, known in earlier if known is None], kept, device, each)
+        for faulty, known in earlier:
+            if known is not None:
+                faulty.recall(known)
 
 
 def write_all(job: Job, folder: Path) -> list[Faulty]:
@@ -115,14 +139,14 @@ def interpret(field: Field, faults: Sequence[Faulty]) -> None:
         if original.device is None:
             compare_plainly(child, faulty, original, "interpreter", terms)
 
-    field.ask("interpreter", faults, ask, "cpu")
+    field.look("interpreter", faults, ask, "cpu")
 
 
 def compile_open(field: Field, faults: Sequence[Faulty]) -> None:
     """Compile what is not caught yet, and find out what is no fault because its code is the kernel's own."""
     original, limit_s = field.original, field.job.settings.compile.limit_s
     waiting = [faulty for faulty in faults if faulty.open]
-    field.ask("compile", waiting, lambda child, one: compile_faulty(child, one, original, limit_s), "none")
+    field.look("compile", waiting, lambda child, one: compile_faulty(child, one, original, limit_s), "none")
     same = [faulty for faulty in waiting if faulty.fate == "equivalent"]
     items = [Rebuild(faulty, Wanted(*wanted)) for wanted in original.rebuilds for faulty in same]
     kernel = field.job.kernel
@@ -151,10 +175,10 @@ def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
         more = try_faulty(child, faulty, original, distant, terms)
         faulty.exposures[-1] = continued(faulty.exposures[-1], more)
 
-    field.ask("gpu", faults, ask, "cuda")
+    field.look("gpu", faults, ask, "cuda")
     looked = [faulty for faulty in faults if faulty.exposures and faulty.exposures[-1].tier == "gpu"]
     waiting = [faulty for faulty in looked if distant.asked and not is_settled(faulty.exposures[-1])]
-    field.ask("gpu, distant", waiting, ask_more, "cuda", DISTANT_BYTES)
+    field.look("gpu, distant", waiting, ask_more, "cuda", DISTANT_BYTES)
 
 
 def look(field: Field, faults: Sequence[Faulty]) -> Device | None:
@@ -172,6 +196,17 @@ def look(field: Field, faults: Sequence[Faulty]) -> Device | None:
     return card.device
 
 
+def journal_path(job: Job) -> Path:
+    """Return where what is found is kept until the record holds all of it."""
+    return job.out.with_name("teeth.journal")
+
+
+def journal_of(job: Job) -> Journal:
+    """Return what an earlier run, of the same files and settings, that did not come to its end has found."""
+    settings = stage_settings(job.settings, "teeth")
+    return open_journal(journal_path(job), [hash_materials(job.materials()), settings])
+
+
 def plant(job: Job) -> Teeth:
     """Plant every fault and put it before the tiers."""
     original = Original(job.read("interpreter").result, job.read("compile").result, job.read("gpu").result)
@@ -182,7 +217,7 @@ def plant(job: Job) -> Teeth:
         return nothing_planted(none)
     with tempfile.TemporaryDirectory(prefix="assay-teeth-") as folder:
         faults = write_all(job, Path(folder))
-        device = look(Field(job, original, Path(folder), cards), faults)
+        device = look(Field(job, original, Path(folder), cards, journal_of(job)), faults)
     accepted = acceptances(original.declaration.equivalents, [faulty.mutation for faulty in faults])
     found = Teeth(
         loading=original.loading,
@@ -215,5 +250,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the stage."""
     arguments = named(argv)
     adopt_orphans()
-    check_ready(job_of("teeth", parser("teeth", per_kernel=True).parse_args(arguments)))
-    return run("teeth", arguments, plant)
+    job = job_of("teeth", parser("teeth", per_kernel=True).parse_args(arguments))
+    check_ready(job)
+    code = run("teeth", arguments, plant)
+    journal_path(job).unlink(missing_ok=True)
+    return code

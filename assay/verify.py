@@ -136,7 +136,8 @@ def lines(found: Verification, trust: bool) -> list[str]:
     """Return what is printed, line by line: the faults, or what was found sound and what is required."""
     if found.status is None:
         more = len(found.faults) - SHOWN_FAULTS
-        return [*found.faults[:SHOWN_FAULTS], *([f"and {more} more faults; --json has them all"] if more > 0 else [])]
+        rest = [f"and {more} more faults; --json has them all"] if more > 0 else []
+        return [*found.faults[:SHOWN_FAULTS], *rest, *([UnsoundError.remedy] if found.exit_code == 1 else [])]
     other = found.report.reason if isinstance(found.report, Unavailable) else None
     report = "report: the page its records render to" if other is None else f"report: not rendered again, {other}"
     counts = ", ".join(f"{count} {outcome}" for outcome, count in found.status.counts.items())
@@ -159,7 +160,9 @@ def _read_key(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"--trust: {path}: cannot be read ({error.strerror})") from None
+        raise UsageError(
+            f"--trust: {path}: cannot be read ({error.strerror}); name the file .pub that keygen wrote"
+        ) from None
 
 
 def _sources_here() -> dict[str, Digest]:
@@ -171,10 +174,8 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = argparse.ArgumentParser(
         prog="python -m assay verify",
         description="Say whether a bundle is sound. Nothing in it is extracted or run.",
-        epilog="Exit 0: sound; 1: not intact; 2: unreadable, or wrong usage; 3: not signed by a trusted key; "
-        "4: a requirement is not met.",
     )
-    options.add_argument("bundle", type=Path)
+    options.add_argument("bundle", type=Path, help="the bundle, a .tar")
     options.add_argument(
         "--trust", type=Path, action="append", default=[], metavar="PUB", help="a public key that may have signed it"
     )

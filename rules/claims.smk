@@ -13,7 +13,12 @@ rule claims:
         records=EVIDENCE,
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/claims.json"),
+        report(
+            update("results/claims.json"),
+            caption="../reports/captions/claims.rst",
+            category="Claims",
+            labels={"record": "claims"},
+        ),
     log:
         "results/logs/claims.log",
     params:

@@ -11,7 +11,13 @@ rule compile:
         environment="results/environment.json",
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/{kernel}/compile.json"),
+        report(
+            update("results/{kernel}/compile.json"),
+            caption="../reports/captions/compile.rst",
+            category="Records",
+            subcategory="{kernel}",
+            labels={"record": "compile"},
+        ),
     log:
         # What the kernel file prints; the stage's own words go to the terminal.
         "results/{kernel}/logs/compile.log",

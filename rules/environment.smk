@@ -9,7 +9,13 @@ rule environment:
         modules=[str(path) for path in modules("environment")],
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/environment.json"),
+        report(
+            update("results/environment.json"),
+            caption="../reports/captions/environment.rst",
+            category="Records",
+            subcategory="machine",
+            labels={"record": "environment"},
+        ),
     log:
         "results/logs/environment.log",
     resources:

@@ -10,7 +10,13 @@ rule gate:
         environment="results/environment.json",
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/gate.json"),
+        report(
+            update("results/gate.json"),
+            caption="../reports/captions/gate.rst",
+            category="Records",
+            subcategory="machine",
+            labels={"record": "gate"},
+        ),
     log:
         "results/logs/gate.log",
     resources:

@@ -14,7 +14,13 @@ rule gpu:
         compile="results/{kernel}/compile.json",
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/{kernel}/gpu.json"),
+        report(
+            update("results/{kernel}/gpu.json"),
+            caption="../reports/captions/gpu.rst",
+            category="Records",
+            subcategory="{kernel}",
+            labels={"record": "gpu"},
+        ),
     log:
         # What the kernel file prints; the stage's own words go to the terminal.
         "results/{kernel}/logs/gpu.log",

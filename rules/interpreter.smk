@@ -11,7 +11,13 @@ rule interpreter:
         environment="results/environment.json",
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/{kernel}/interpreter.json"),
+        report(
+            update("results/{kernel}/interpreter.json"),
+            caption="../reports/captions/interpreter.rst",
+            category="Records",
+            subcategory="{kernel}",
+            labels={"record": "interpreter"},
+        ),
     log:
         # What the kernel file prints; the stage's own words go to the terminal.
         "results/{kernel}/logs/interpreter.log",

@@ -7,14 +7,19 @@
 rule render:
     input:
         modules=modules("report"),
-        templates=sorted(str(path) for path in Path("reports").glob("*")),
+        templates=sorted(str(path) for path in Path("reports").glob("*.*")),
         kernels=list(KERNELS.values()),
         records=EVIDENCE,
         claims="results/claims.json",
     output:
         # The pages of the last good run stay until this one succeeds.
         record=update("results/report.json"),
-        html=update("results/report.html"),
+        html=report(
+            update("results/report.html"),
+            caption="../reports/captions/report.rst",
+            category="Report",
+            labels={"page": "report.html"},
+        ),
         markdown=update("results/report.md"),
     log:
         "results/logs/report.log",

@@ -17,7 +17,13 @@ rule plant:
         gpu="results/{kernel}/gpu.json",
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/{kernel}/teeth.json"),
+        report(
+            update("results/{kernel}/teeth.json"),
+            caption="../reports/captions/teeth.rst",
+            category="Records",
+            subcategory="{kernel}",
+            labels={"record": "teeth"},
+        ),
     log:
         # What the faulty kernels print; the stage's own words go to the terminal.
         "results/{kernel}/logs/teeth.log",

@@ -15,7 +15,13 @@ rule timing:
         gpu="results/{kernel}/gpu.json",
     output:
         # The record of the last good run stays until this one succeeds.
-        update("results/{kernel}/timing.json"),
+        report(
+            update("results/{kernel}/timing.json"),
+            caption="../reports/captions/timing.rst",
+            category="Records",
+            subcategory="{kernel}",
+            labels={"record": "timing"},
+        ),
     log:
         # What the kernel file prints; the stage's own words go to the terminal.
         "results/{kernel}/logs/timing.log",

@@ -1,5 +1,6 @@
 """Artifacts on disk: one canonical form, every other refused for its own reason, and never half a file to read."""
 
+import errno
 import json
 import os
 import signal
@@ -138,7 +139,7 @@ def deep(levels: int) -> bytes:
     return text_with("result.message", "[" * levels + "]" * levels)
 
 
-FINDING = r"found [0-9a-f]{64}; it was edited after it was written; run stage 'gate' again"
+FINDING = r"found [0-9a-f]{64}: it was edited after it was written; run stage 'gate' again"
 REFUSED: dict[str, tuple[bytes, str]] = {
     "unknown-field": (resealed(extra=1), r"\$: Object contains unknown field `extra`"),
     "unknown-nested-field": (
@@ -176,20 +177,26 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "lone-surrogate": (text_with("result.message", r'"\ud800"'), r"\$\.result\.message: a lone surrogate"),
     "surrogate-in-a-key": (text_with("materials", r'{"\udfff":1}'), r"\$\.materials: a key with a lone surrogate"),
-    "byte-order-mark": (b"\xef\xbb\xbf" + WRITTEN, r"\$: not JSON in UTF-8 \(Unexpected UTF-8 BOM"),
-    "not-utf-8": (WRITTEN.replace(b"NVIDIA", b"NV\xffDIA"), r"\$: not JSON in UTF-8 \('utf-8' codec can't decode"),
-    "utf-16": (WRITTEN.decode().encode("utf-16"), r"\$: not JSON in UTF-8"),
-    "empty": (b"", r"\$: not JSON in UTF-8 \(Expecting value"),
-    "cut": (WRITTEN[:-1], r"\$: not JSON in UTF-8 \(Expecting"),
-    "two-documents": (WRITTEN * 2, r"\$: not JSON in UTF-8 \(Extra data"),
-    "deep": (deep(DEEPEST_RECORD), r"\$\.result\.message(\[0\])+: deeper than 64 levels"),
-    "hundred-thousand-levels": (deep(100_000), r"\$: deeper than 64 levels"),
-    "final-line-feed": (WRITTEN + b"\n", r"\$: not in canonical form \(RFC 8785\)"),
-    "space": (WRITTEN.replace(b'":', b'": ', 1), r"\$: not in canonical form"),
-    "another-order": (json.dumps(TREE, separators=(",", ":")).encode() + b" ", r"\$: not in canonical form"),
-    "escape-without-need": (WRITTEN.replace(b"NVIDIA", rb"\u004eVIDIA"), r"\$: not in canonical form"),
-    "float-form-of-an-integer": (text_with("run.exit_code", "0.0"), r"\$: not in canonical form"),
-    "minus-zero": (text_with("run.exit_code", "-0"), r"\$: not in canonical form"),
+    "byte-order-mark": (
+        b"\xef\xbb\xbf" + WRITTEN,
+        r"\$: expected JSON in UTF-8, found something else \(Unexpected UTF-8 BOM",
+    ),
+    "not-utf-8": (
+        WRITTEN.replace(b"NVIDIA", b"NV\xffDIA"),
+        r"\$: expected JSON in UTF-8, found something else \('utf-8' codec can't decode",
+    ),
+    "utf-16": (WRITTEN.decode().encode("utf-16"), r"\$: expected JSON in UTF-8, found something else"),
+    "empty": (b"", r"\$: expected JSON in UTF-8, found something else \(Expecting value"),
+    "cut": (WRITTEN[:-1], r"\$: expected JSON in UTF-8, found something else \(Expecting"),
+    "two-documents": (WRITTEN * 2, r"\$: expected JSON in UTF-8, found something else \(Extra data"),
+    "deep": (deep(DEEPEST_RECORD), r"\$\.result\.message(\[0\])+: expected at most 64 levels, found more"),
+    "hundred-thousand-levels": (deep(100_000), r"\$: expected at most 64 levels, found more"),
+    "final-line-feed": (WRITTEN + b"\n", r"\$: expected canonical form \(RFC 8785\)"),
+    "space": (WRITTEN.replace(b'":', b'": ', 1), r"\$: expected canonical form"),
+    "another-order": (json.dumps(TREE, separators=(",", ":")).encode() + b" ", r"\$: expected canonical form"),
+    "escape-without-need": (WRITTEN.replace(b"NVIDIA", rb"\u004eVIDIA"), r"\$: expected canonical form"),
+    "float-form-of-an-integer": (text_with("run.exit_code", "0.0"), r"\$: expected canonical form"),
+    "minus-zero": (text_with("run.exit_code", "-0"), r"\$: expected canonical form"),
     "unknown-version": (
         resealed(schema="assay/gate/2"),
         r"\$\.schema: expected assay/gate/1, found assay/gate/2; run stage 'gate' again",
@@ -203,7 +210,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         text_with("result.exit_code", "0"),
         rf"\$\.content_sha256: expected [0-9a-f]{{64}}, {FINDING}",
     ),
-    "too-large": (b" " * (LARGEST_RECORD_BYTES + 1), rf"{LARGEST_RECORD_BYTES + 1} bytes, where at most"),
+    "too-large": (
+        b" " * (LARGEST_RECORD_BYTES + 1),
+        rf"expected at most {LARGEST_RECORD_BYTES} bytes, found {LARGEST_RECORD_BYTES + 1}; run",
+    ),
 }
 
 
@@ -416,3 +426,16 @@ def test_what_a_session_writes_reads_back(tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("session") / "gate.json"
     open_session("gate", None, [], []).write(path, result)
     assert read(path, "gate").result == result
+
+
+def test_a_full_disk_is_told_with_the_file_that_was_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as refusal:
+        write_bytes(tmp_path / "gate.json", b"x")
+    assert refusal.value.filename == str(tmp_path / "gate.json")
+    assert list(tmp_path.iterdir()) == []

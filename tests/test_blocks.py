@@ -70,8 +70,12 @@ def test_the_files_name_decides_how_an_html_comment_goes_on(where: str, style: s
     assert block.style == style
 
 
-NEITHER = "expected a comment 'assay:status' and below it one 'assay:end', found neither"
+NEITHER = (
+    "expected a comment 'assay:status' and below it one 'assay:end', found neither; "
+    "add both where the status shall stand"
+)
 FORM = "expected a comment of one line with 'assay:status', 'assay:status KERNEL' or 'assay:end', found"
+ONE = "write one of the three"
 
 
 @pytest.mark.parametrize(
@@ -83,24 +87,24 @@ FORM = "expected a comment of one line with 'assay:status', 'assay:status KERNEL
         ("p.md", "see `<!-- assay:status -->` and\n# assay:status\n", NEITHER),
         ("p.md", "```\n<!-- assay:status -->\n<!-- assay:end -->\n```\n", NEITHER),
         ("p.md", "~~~~ html\n```\n<!-- assay:status -->\n~~~\n<!-- assay:end -->\n~~~~\n", NEITHER),
-        ("p.py", "\n# assay:status\n", "line 2: expected assay:end after it, found none"),
-        ("p.py", "# assay:end\n", "line 1: expected assay:status before it, found none"),
+        ("p.py", "\n# assay:status\n", "line 2: expected assay:end after it, found none; add it"),
+        ("p.py", "# assay:end\n", "line 1: expected assay:status before it, found none; add it"),
         (
             "p.py",
             "# assay:status\n# assay:status\n# assay:end\n",
-            "line 2: expected assay:end for line 1 before it, found none",
+            "line 2: expected assay:end for line 1 before it, found none; add it",
         ),
         (
             "p.py",
             "# assay:status\n# assay:end\n# assay:end\n",
-            "line 3: expected assay:status before it, found none",
+            "line 3: expected assay:status before it, found none; add it",
         ),
-        ("p.py", "# assay:status two words\n# assay:end\n", f"line 1: {FORM} # assay:status two words"),
-        ("p.py", "# assay:status\n# assay:end matmul\n", f"line 2: {FORM} # assay:end matmul"),
-        ("p.py", "# assay:status Mat-Mul\n# assay:end\n", f"line 1: {FORM} # assay:status Mat-Mul"),
-        ("p.md", "<!-- assay:status\n-->\n<!-- assay:end -->\n", f"line 1: {FORM} <!-- assay:status"),
-        ("p.c", "/* assay:status\n * assay:end */\n", f"line 1: {FORM} /* assay:status"),
-        ("p.py", "# assay:status -->\n# assay:end\n", f"line 1: {FORM} # assay:status -->"),
+        ("p.py", "# assay:status two words\n# assay:end\n", f"line 1: {FORM} # assay:status two words; {ONE}"),
+        ("p.py", "# assay:status\n# assay:end matmul\n", f"line 2: {FORM} # assay:end matmul; {ONE}"),
+        ("p.py", "# assay:status Mat-Mul\n# assay:end\n", f"line 1: {FORM} # assay:status Mat-Mul; {ONE}"),
+        ("p.md", "<!-- assay:status\n-->\n<!-- assay:end -->\n", f"line 1: {FORM} <!-- assay:status; {ONE}"),
+        ("p.c", "/* assay:status\n * assay:end */\n", f"line 1: {FORM} /* assay:status; {ONE}"),
+        ("p.py", "# assay:status -->\n# assay:end\n", f"line 1: {FORM} # assay:status -->; {ONE}"),
     ],
 )
 def test_markers_that_make_no_block_are_refused_by_line(where: str, page: str, told: str) -> None:

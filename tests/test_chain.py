@@ -187,7 +187,7 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
         command(
             CLAIMS, lambda words: ["--settings" if w == "--settings" else "[" if w[:1] == "{" else w for w in words]
         ),
-        r"results/claims\.json: --settings: \$: not JSON in UTF-8",
+        r"results/claims\.json: --settings: \$: expected JSON in UTF-8, found something else",
     ),
     "settings that are a bomb": (
         command(GATE, lambda words: [w if w[:1] != "{" else "[" * 70_000 for w in words]),

@@ -1,5 +1,6 @@
 """Children that answer, raise, crash, hang and lie, as real processes; and what the parent makes of each."""
 
+import errno
 import json
 import os
 import signal
@@ -55,6 +56,8 @@ def handler(request):
             raise OutOfResources("the cause")
         except OutOfResources as error:
             raise RuntimeError("a consequence") from error
+    if do == "write":
+        raise OSError(request["errno"], os.strerror(request["errno"]))
     if do == "exit":
         sys.exit(3)
     if do == "interrupt":
@@ -118,7 +121,8 @@ def start(
         log = tmp_path / f"child-{len(started)}.log"
         command, environ = [sys.executable, "-c", code, *arguments], dict(os.environ)
         nursery = Nursery(command, environ, tmp_path / "nursery.log") if request.param == "forked" else None
-        child = Child(command, environ, log, opening, starter=nursery and nurseries.enter_context(nursery))
+        starter = nursery and nurseries.enter_context(nursery)
+        child = Child(command, environ, log, opening, starter=starter)
         started.append(child.__enter__())
         return child
 
@@ -182,6 +186,20 @@ def test_each_fault_has_its_reason_and_the_next_question_its_answer(
     before = pid_of(child)
     assert child.ask({"do": do}, LIMIT_S) == fault
     assert (pid_of(child) == before) == (fault.cause == "exception")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_result_of_the_kernel(start: Callable[..., Child], number: int) -> None:
+    child = start()
+    with pytest.raises(OSError, match="or Triton's cache") as refusal:
+        child.ask({"do": "write", "errno": number}, LIMIT_S)
+    assert refusal.value.errno == number
+    assert child.ask({"do": "echo", "say": "again"}, LIMIT_S)["said"] == "again"  # type: ignore[index]
+
+
+def test_what_else_the_system_refuses_a_kernel_is_its_fault(start: Callable[..., Child]) -> None:
+    fault = start().ask({"do": "write", "errno": errno.ENOENT}, LIMIT_S)
+    assert fault == Fault("exception", "FileNotFoundError: [Errno 2] No such file or directory", "FileNotFoundError")
 
 
 def test_a_reason_shows_nothing_that_was_printed_for_an_earlier_question(start: Callable[..., Child]) -> None:

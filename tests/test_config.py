@@ -146,9 +146,9 @@ def test_what_is_accepted_fits_the_published_schema(chosen: Settings) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"targets: [sm_80", "not YAML in UTF-8: .* line 1"),
-        (b"kernels: \xff\n", "not YAML in UTF-8: .*0xff"),
-        (b"!!python/object/apply:os.getcwd []\n", "not YAML in UTF-8: .*python/object"),
+        (b"targets: [sm_80", "expected YAML in UTF-8, found something else .* line 1"),
+        (b"kernels: \xff\n", "expected YAML in UTF-8, found something else .*0xff"),
+        (b"!!python/object/apply:os.getcwd []\n", "expected YAML in UTF-8, found something else .*python/object"),
         (b"- 1\n", r"\$: found \[1\]"),
     ],
 )
@@ -238,7 +238,9 @@ def test_a_kernel_without_a_file_is_refused_with_the_names_there_are(kernels: Pa
 
 
 def test_a_folder_without_kernels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no kernel file"):
+    with pytest.raises(
+        ConfigError, match="expected a kernel file, found none; write one with `python -m assay new NAME`"
+    ):
         kernel_files(Settings(), tmp_path)
 
 

@@ -57,10 +57,13 @@ def test_records_as_they_were_written_are_let_through(tree: Tree) -> None:
             lambda: edit(GPU, b"H200", b"H100"),
             r"results/matmul/gpu\.json: \$\.content_sha256: .*edited.*run stage 'gpu'",
         ),
-        (lambda: edit(GPU, b"{", b"{ "), r"results/matmul/gpu\.json: \$: not in canonical form.*run stage 'gpu' again"),
+        (
+            lambda: edit(GPU, b"{", b"{ "),
+            r"results/matmul/gpu\.json: \$: expected canonical form.*run stage 'gpu' again",
+        ),
         (lambda: reseal(GPU), r"results/matmul/gpu\.json: its sha256 is .*claims\.json was derived from .*'gpu' again"),
         (GPU.unlink, r"results/matmul/gpu\.json: cannot be read \(No such file.*run stage 'gpu' again"),
-        (lambda: GPU.write_bytes(b""), r"results/matmul/gpu\.json: \$: not JSON.*run stage 'gpu' again"),
+        (lambda: GPU.write_bytes(b""), r"results/matmul/gpu\.json: \$: expected JSON.*run stage 'gpu' again"),
         (
             lambda: edit(KERNEL, b"store", b"stole"),
             r"results/matmul/interpreter\.json: stale, kernels/matmul\.py has changed .*run stage 'interpreter' again",

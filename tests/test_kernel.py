@@ -51,7 +51,10 @@ def test_the_words_carry_every_number_of_the_rule() -> None:
 
 
 def test_a_precision_that_the_bound_does_not_know_is_an_error() -> None:
-    with pytest.raises(BoundError, match="expected table and eps for precision 'bf16x3'; it has tf32"):
+    with pytest.raises(
+        BoundError,
+        match="expected table and eps for precision 'bf16x3', found them for tf32; add both to the kernel's bound",
+    ):
         bound_of(0, 0.1, 0.1).rtol(posed(1, variant=Variant("bf16x3", "a")))
 
 
@@ -114,47 +117,74 @@ def test_a_kernel_file_is_loaded_with_all_that_it_declares(written: Callable[...
 
 
 REFUSED = {
-    "no-KERNEL": ("x = 1", r"expected KERNEL = Kernel\(\.\.\.\) at module level, found NoneType"),
-    "not-a-Kernel": ("KERNEL = {'name': 'good'}", r"expected KERNEL = Kernel\(\.\.\.\) at module level, found dict"),
-    "another-name": (GOOD.replace('"good"', '"better"'), r"expected the name 'good', as the file's, found 'better'"),
-    "no-variant": (GOOD + "object.__setattr__(KERNEL, 'variants', [])", "expected at least one variant and one case"),
-    "no-case": (GOOD + "object.__setattr__(KERNEL, 'cases', [])", "expected at least one variant and one case"),
+    "no-KERNEL": (
+        "x = 1",
+        r"expected KERNEL = Kernel\(\.\.\.\) at module level, found NoneType; add it as docs/adding-a-kernel.md shows",
+    ),
+    "not-a-Kernel": (
+        "KERNEL = {'name': 'good'}",
+        r"expected KERNEL = Kernel\(\.\.\.\) at module level, found dict; add it as docs/adding-a-kernel.md shows",
+    ),
+    "another-name": (
+        GOOD.replace('"good"', '"better"'),
+        r"expected the name 'good', as the file's, found 'better'; rename one of the two",
+    ),
+    "no-variant": (
+        GOOD + "object.__setattr__(KERNEL, 'variants', [])",
+        "expected at least one variant and one case, found 0 and 2; declare them",
+    ),
+    "no-case": (
+        GOOD + "object.__setattr__(KERNEL, 'cases', [])",
+        "expected at least one variant and one case, found 2 and 0; declare them",
+    ),
     "a-space-that-was-not-unpacked": (
         GOOD + "from assay.kernel import Space\nobject.__setattr__(KERNEL, 'variants', [Space(['f32'], {'w': [1]})])",
         r"variants: expected Variant\(\.\.\.\), found Space; write \*Space\(\.\.\.\) in a list",
     ),
     "another-kind-of-variant": (
         GOOD + "object.__setattr__(KERNEL, 'variants', ['f32/a'])",
-        r"variants: expected Variant\(\.\.\.\), found str",
+        r"variants: expected Variant\(\.\.\.\), found str; write Variant\(precision, configuration\)",
     ),
     "a-ceiling-that-no-card-has": (
         GOOD + "object.__setattr__(KERNEL, 'ceilings', {'f32': ('fp64', 1)})",
-        "ceilings, f32: found 'fp64'; expected one of bf16, copy, fp32, tf32",
+        "ceilings, f32: found 'fp64'; allowed: bf16, copy, fp32, tf32",
     ),
     "a-rival-that-no-variant-is": (
         GOOD.replace("lambda inputs: None)]", "lambda inputs: None, ('f16',))]"),
-        "peer torch, rivals: found 'f16'; expected one of f32",
+        "peer torch, rivals: found 'f16'; allowed: f32",
     ),
     "another-layout": (
         GOOD.replace('{"n": 1})', '{"n": 1}, {"x": "strided"})'),
-        "case one, layouts: found 'strided'; expected one of contiguous, .*, transposed",
+        "case one, layouts: found 'strided'; allowed: contiguous, .*, transposed",
     ),
     "another-pattern": (
         GOOD.replace('{"n": 1})', '{"n": 1}, values={"x": "one_nan"})'),
-        "case one, values: found 'one_nan'; expected one of denormal, .*, zero",
+        "case one, values: found 'one_nan'; allowed: denormal, .*, zero",
     ),
     "another-tier": (
         GOOD.replace('{"n": 1})', '{"n": 1}, tiers=("interpretr",))'),
-        "case one, tiers: found 'interpretr'; expected one of gpu, interpreter",
+        "case one, tiers: found 'interpretr'; allowed: gpu, interpreter",
     ),
     "another-precision-exempt": (
         GOOD.replace('{"n": 1})', '{"n": 1}, exempt={"tf32": "why"})'),
-        "case one, exempt: found 'tf32'; expected one of f32",
+        "case one, exempt: found 'tf32'; allowed: f32",
     ),
-    "a-variant-twice": (GOOD.replace('"f32", "b"', '"f32", "a"'), "declared twice: f32/a"),
-    "a-peer-named-as-a-variant": (GOOD.replace('"torch"', '"f32/a"'), "declared twice: f32/a"),
-    "a-case-twice": (GOOD.replace('"two"', '"one"'), "declared twice: one"),
-    "a-size-named-as-a-case": (GOOD.replace('"big"', '"two"'), "declared twice: two"),
+    "a-variant-twice": (
+        GOOD.replace('"f32", "b"', '"f32", "a"'),
+        "expected every name once, found f32/a declared twice; rename one of each",
+    ),
+    "a-peer-named-as-a-variant": (
+        GOOD.replace('"torch"', '"f32/a"'),
+        "expected every name once, found f32/a declared twice; rename one of each",
+    ),
+    "a-case-twice": (
+        GOOD.replace('"two"', '"one"'),
+        "expected every name once, found one declared twice; rename one of each",
+    ),
+    "a-size-named-as-a-case": (
+        GOOD.replace('"big"', '"two"'),
+        "expected every name once, found two declared twice; rename one of each",
+    ),
 }
 
 
@@ -168,7 +198,9 @@ def test_a_file_that_declares_no_usable_kernel_is_refused_for_its_own_reason(
 
 
 def test_a_file_of_another_kind_is_refused(written: Callable[..., Path]) -> None:
-    with pytest.raises(KernelError, match=r"good\.txt: not a Python file; a kernel file ends in \.py"):
+    with pytest.raises(
+        KernelError, match=r"good\.txt: expected a Python file, found another; rename it to end in \.py"
+    ):
         load(written("", "good.txt"))
 
 

@@ -50,7 +50,8 @@ def test_nothing_is_overwritten_and_no_half_pair_is_left(
     (tmp_path / there).write_bytes(b"precious")
     assert made(tmp_path / "key") == 2
     assert capsys.readouterr().err == (
-        f"assay keygen: --out: expected no file of this name, found {tmp_path / there}; a key is never overwritten\n"
+        f"assay keygen: --out: expected no file of this name, found {tmp_path / there}; choose another: "
+        "a key is never overwritten\n"
     )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {there: b"precious"}
 

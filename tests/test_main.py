@@ -1,7 +1,9 @@
 """The command line: a refusal is one sentence on standard error, exit 2, and never a traceback."""
 
+import argparse
 import importlib
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +45,46 @@ def test_a_command_that_does_not_exist_is_refused_with_those_that_do(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command]) == 2
-    assert capsys.readouterr() == ("", f"assay: expected one of {', '.join(COMMANDS)}, found {command!r}\n")
+    said = f"assay: expected one of {', '.join(COMMANDS)}, found {command!r}; --help says what each does\n"
+    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_ends_with_its_exit_codes_and_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert not end.value.code
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: python -m assay {command} ")
+    assert "\nexit codes:\n  0: " in said
+    assert said.endswith(f"\nexample: python -m assay {COMMANDS[command].example}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_a_command_is_one_that_it_understands(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Understood(Exception):
+        pass
+
+    parse = argparse.ArgumentParser.parse_args
+
+    def only_parse(parser: argparse.ArgumentParser, *arguments: list[str]) -> None:
+        parse(parser, *arguments)
+        raise Understood
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
+    name, *arguments = shlex.split(COMMANDS[command].example)
+    assert name == command
+    with pytest.raises(Understood):
+        importlib.import_module(f"assay.{name}").main(arguments)
+
+
+def test_a_wrong_option_is_refused_without_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["check", "--no-such-option"])
+    assert end.value.code == 2
+    assert "example" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -75,7 +116,7 @@ REFUSED = [
         "assay compile: --settings: $.targets[0]: found 'sm_91'; allowed: ",
     ),
     (["claims", "--record", "README.md"], "assay claims: --record: expected a file named after its stage"),
-    (["check", "--claims", "config.yaml"], "assay check: config.yaml: $: not JSON in UTF-8"),
+    (["check", "--claims", "config.yaml"], "assay check: config.yaml: $: expected JSON in UTF-8, found something else"),
 ]
 
 

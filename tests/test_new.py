@@ -142,7 +142,8 @@ def test_what_it_says_can_be_run(project: Project) -> None:
 def test_a_name_that_no_kernel_can_have_is_refused(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", name]) == 2
     assert capsys.readouterr().err == (
-        f"assay new: NAME: expected lower-case letters, digits and _, a letter first, found {name!r}\n"
+        f"assay new: NAME: expected lower-case letters, digits and _, a letter first, found {name!r}; "
+        "choose such a name\n"
     )
     assert not list((folder / "kernels").iterdir())
 
@@ -165,7 +166,9 @@ def test_a_symbolic_link_is_not_followed(folder: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "kernels").rmdir()
     assert main(["new", "mine"]) == 2
-    assert capsys.readouterr().err == "assay new: NAME: kernels/mine.py cannot be written (No such file or directory)\n"
+    assert capsys.readouterr().err == (
+        "assay new: NAME: kernels/mine.py cannot be written (No such file or directory); make kernels/ writable\n"
+    )
 
 
 def test_in_another_folder_nothing_is_written(

@@ -95,12 +95,14 @@ def test_a_file_beyond_the_cap_is_not_read(tmp_path: Path) -> None:
     with path.open("wb") as stream:
         stream.write(ARCHIVE)
         stream.truncate(2**31)  # sparse: takes no room
-    with pytest.raises(UnreadableError, match=r"huge\.tar: 2147483648 bytes, where at most 268435456 are read"):
+    with pytest.raises(
+        UnreadableError, match=r"huge\.tar: expected at most 268435456 bytes, found 2147483648; name a file that"
+    ):
         open_bundle(path)
 
 
 def test_a_smaller_cap_is_kept() -> None:
-    with pytest.raises(UnreadableError, match="where at most 1000 are read"):
+    with pytest.raises(UnreadableError, match="expected at most 1000 bytes, found"):
         open_bytes(ARCHIVE, "x", Caps(total_bytes=1000))
     with pytest.raises(UnsoundError, match="more than 10 members"):
         open_bytes(ARCHIVE, "x", Caps(members=10))
@@ -168,19 +170,22 @@ def deep(levels: int) -> bytes:
 
 
 RECORDS: dict[str, tuple[bytes, str]] = {
-    "edited": (in_result(message="fine"), r"\$\.content_sha256: expected [0-9a-f]{64}, found .*; it was edited after"),
+    "edited": (in_result(message="fine"), r"\$\.content_sha256: expected [0-9a-f]{64}, found .*: it was edited after"),
     "duplicate key": (WRITTEN.replace(b'"kernel":null', b'"kernel":null,"kernel":null'), r"\$\.kernel: key .* twice"),
     "NaN": (with_exit_code(b"NaN"), r"\$\.result\.expected_exit_code: NaN is not JSON"),
     "infinity": (with_exit_code(b"-Infinity"), r"\$\.result\.expected_exit_code: -Infinity is not JSON"),
     "1e400": (with_exit_code(b"1e400"), r"\$\.result\.expected_exit_code: 1e400 is beyond float64"),
     "2^53+1": (with_exit_code(b"9007199254740993"), r"\$\.result\.expected_exit_code: an integer beyond 2\^53-1"),
     "lone surrogate": (WRITTEN.replace(b"usable", b"us\\ud800ble"), r"\$\.result\.\S+: a lone surrogate"),
-    "BOM": (b"\xef\xbb\xbf" + WRITTEN, r"\$: not JSON in UTF-8"),
-    "not UTF-8": (WRITTEN.replace(b"usable", b"us\xffble"), r"\$: not JSON in UTF-8"),
-    "100,000 levels": (deep(100_000), r"\$: deeper than 64 levels"),
-    "100 levels": (deep(100), r"\$\.kernel\S*: deeper than 64 levels"),
-    "space": (WRITTEN.replace(b":", b": ", 1), r"\$: not in canonical form"),
-    "other order": (b"{" + WRITTEN[1:-1].split(b",", 1)[1] + b"," + WRITTEN[1:-1].split(b",", 1)[0] + b"}", r"\$: not"),
+    "BOM": (b"\xef\xbb\xbf" + WRITTEN, r"\$: expected JSON in UTF-8, found something else"),
+    "not UTF-8": (WRITTEN.replace(b"usable", b"us\xffble"), r"\$: expected JSON in UTF-8, found something else"),
+    "100,000 levels": (deep(100_000), r"\$: expected at most 64 levels, found more"),
+    "100 levels": (deep(100), r"\$\.kernel\S*: expected at most 64 levels, found more"),
+    "space": (WRITTEN.replace(b":", b": ", 1), r"\$: expected canonical form"),
+    "other order": (
+        b"{" + WRITTEN[1:-1].split(b",", 1)[1] + b"," + WRITTEN[1:-1].split(b",", 1)[0] + b"}",
+        r"\$: expected JSON",
+    ),
     "schema version": (
         changed(lambda tree: tree.update(schema="assay/gate/2")),
         r"\$\.schema: expected assay/gate/1, ",
@@ -199,7 +204,7 @@ RECORDS: dict[str, tuple[bytes, str]] = {
     "missing field": (changed(lambda tree: tree["result"].pop("argv")), r"\$\.result: Object missing required field"),
     "left-out default": (
         changed(lambda tree: tree["result"]["verdict"].pop("cause")),
-        r"\$: a field or tag is left out",
+        r"\$: expected every field and tag, found one left out",
     ),
     "wrong type": (in_result(exit_code="0"), r"\$\.result\.exit_code: Expected `int`, got `str`"),
     "float for a count": (in_result(exit_code=0.5), r"\$\.result\.exit_code: Expected `int`, got `float`"),
@@ -208,10 +213,10 @@ RECORDS: dict[str, tuple[bytes, str]] = {
         changed(lambda tree: tree["materials"].update({"assay/gate.py": "0" * 63})),
         r"\$\.materials\[\.\.\.\]: Expected `str` matching regex",
     ),
-    "empty": (b"", r"\$: not JSON in UTF-8"),
+    "empty": (b"", r"\$: expected JSON in UTF-8, found something else"),
     "list": (b"[]", r"\$: Expected `object`, got `array`"),
     "null": (b"null", r"\$: Expected `object`, got `null`"),
-    "HTML": (b"<html></html>", r"\$: not JSON in UTF-8"),
+    "HTML": (b"<html></html>", r"\$: expected JSON in UTF-8, found something else"),
 }
 
 

@@ -72,7 +72,9 @@ def test_a_whole_row_is_replaced_and_rows_can_be_made_equal() -> None:
 
 
 def test_a_pattern_of_floats_is_refused_for_integers() -> None:
-    refusal = "^case one, input i: a pattern such as 'zero' is for floating-point inputs; this is torch.int64$"
+    refusal = (
+        "^case one, input i: expected floating-point values for the pattern 'zero', found torch.int64; take it away$"
+    )
     with pytest.raises(PatternError, match=refusal):
         impose("zero", torch.arange(3), "case one, input i")
     assert impose("zero", torch.ones(3), "").tolist() == [0, 0, 0]

@@ -73,6 +73,27 @@ def test_a_command_does_what_the_readme_says(project: Project, command: str) -> 
     assert "Traceback" not in done.stdout
 
 
+def test_the_picture_is_small_and_made_by_make() -> None:
+    picture = ROOT / "docs/report.png"
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n")
+    assert picture.stat().st_size < 150_000
+    assert "docs/picture.py" in (ROOT / "Makefile").read_text("utf-8")
+    assert f"]({picture.relative_to(ROOT)})" in README
+
+
+def test_without_a_report_there_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "chromium").write_text("#!/bin/sh\n")
+    (tmp_path / "chromium").chmod(0o755)
+    command = [sys.executable, str(ROOT / "docs/picture.py")]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "results/report.html: expected a report, found none; run `make report`\n",
+    )
+
+
 def test_the_paths_it_names_exist() -> None:
     for path in re.findall(r"\]\((?!http)([^)]+)\)", README):
         assert (ROOT / path).exists(), path

@@ -396,7 +396,9 @@ def test_behind_a_gate_that_refuses_here_nothing_runs_on_the_device() -> None:
 
 
 def test_without_a_description_of_this_machine_nothing_is_compared(tmp_path: Path, temporary: Path) -> None:
-    with pytest.raises(UnsoundError, match=r"results/environment\.json: its stage left no record here: .*code 1"):
+    with pytest.raises(
+        UnsoundError, match=r"results/environment\.json: expected a record of this machine, found none: .*code 1"
+    ):
         run(stand_in(tmp_path, "sys.exit('no')"))
     assert not list(temporary.iterdir())
 

@@ -125,16 +125,16 @@ def of_signature(key: str, value: Callable[[Any], Any]) -> Callable[[dict[str, A
 
 
 CASES: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
-    "no JSON": (lambda envelope: b"no JSON", "$: not JSON in UTF-8"),
-    "empty": (lambda envelope: b"", "$: not JSON in UTF-8"),
+    "no JSON": (lambda envelope: b"no JSON", "$: expected JSON in UTF-8, found something else"),
+    "empty": (lambda envelope: b"", "$: expected JSON in UTF-8, found something else"),
     "no object": (lambda envelope: b"[]", "Expected `object`, got `array`"),
-    "spaces": (lambda envelope: json.dumps(envelope).encode(), "$: not in canonical form"),
-    "newline": (lambda envelope: canonical(envelope) + b"\n", "$: not in canonical form"),
+    "spaces": (lambda envelope: json.dumps(envelope).encode(), "$: expected canonical form"),
+    "newline": (lambda envelope: canonical(envelope) + b"\n", "$: expected canonical form"),
     "duplicate key": (
         lambda envelope: canonical(envelope).replace(b"{", b'{"payload":"",', 1),
         "key 'payload' stands twice",
     ),
-    "deep": (lambda envelope: b"[" * 100_000, "deeper than 64 levels"),
+    "deep": (lambda envelope: b"[" * 100_000, "expected at most 64 levels, found more"),
     "missing field": (edited(lambda envelope: envelope.pop("payload")), "missing required field `payload`"),
     "unknown field": (edited(set_in("cert", "x")), "unknown field `cert`"),
     "unknown field of the signature": (of_signature("cert", lambda _: "x"), "unknown field `cert`"),
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "statement that is none": (lambda envelope: resigned(b"{}"), "payload: $: Object missing required field"),
     "statement with spaces": (
         lambda envelope: resigned(json.dumps(json.loads(base64.b64decode(envelope["payload"]))).encode()),
-        "payload: $: not in canonical form",
+        "payload: $: expected canonical form",
     ),
     "statement with more": (restated(set_in("more", 1)), "payload: $: Object contains unknown field `more`"),
     "another digest": (
@@ -263,7 +263,7 @@ def test_a_program_that_names_the_mark_of_a_key_is_no_key(payload: dict[str, byt
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "expected an ed25519 public key in PEM, as keygen makes, found something else"),
+        (b"", "expected an ed25519 public key in PEM, found something else; name the file .pub that keygen wrote"),
         (private_pem(OWNER), "found a private key, which only its owner may have"),
     ],
 )
@@ -275,7 +275,9 @@ def test_a_key_to_trust_that_is_none_is_refused(payload: dict[str, bytes], data:
 def test_without_claims_there_is_nothing_to_state(payload: dict[str, bytes]) -> None:
     signatures = signed_by(payload, OWNER)
     bare = {name: data for name, data in payload.items() if name != "results/claims.json"}
-    assert "results/claims.json: missing" in refused(bare, signatures)
+    assert "results/claims.json: expected the status that a signature states, found no such file" in refused(
+        bare, signatures
+    )
 
 
 @given(data=st.data())

@@ -146,12 +146,16 @@ def job_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 
 REFUSED: list[tuple[list[str], type[Exception], str]] = [
-    (["--kernel", "absent.py"], UsageError, r"^--kernel: expected a kernel file such as .*, found no file absent\.py$"),
-    (["--kernel", "kernels"], UsageError, r"found no file kernels$"),
+    (
+        ["--kernel", "absent.py"],
+        UsageError,
+        r"^--kernel: expected a kernel file such as .*, found no file absent\.py; name one",
+    ),
+    (["--kernel", "kernels"], UsageError, r"found no file kernels; name one"),
     (["--config", "absent.yaml"], ConfigError, r"^absent\.yaml: cannot be read"),
     (["--settings", '{"seed":[1]}'], ConfigError, r"^--settings: \$: unknown key 'seed'; allowed keys: "),
     (["--settings", '{"seeds":[1],"seeds":[2]}'], ConfigError, r"^--settings: \$\.seeds: key 'seeds' stands twice"),
-    (["--settings", "{"], ConfigError, r"^--settings: \$: not JSON in UTF-8"),
+    (["--settings", "{"], ConfigError, r"^--settings: \$: expected JSON in UTF-8, found something else"),
 ]
 
 

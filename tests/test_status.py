@@ -207,9 +207,13 @@ def test_a_link_to_a_page_stays_one(tree: Tree) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "bad.md: cannot be read (No such file or directory)"),
-        (b"no markers", "bad.md: expected a comment 'assay:status' and below it one 'assay:end', found neither"),
-        (b"<!-- assay:status -->\n", "bad.md: line 1: expected assay:end after it, found none"),
+        (None, "bad.md: cannot be read (No such file or directory); name a page that is there"),
+        (
+            b"no markers",
+            "bad.md: expected a comment 'assay:status' and below it one 'assay:end', found neither; "
+            "add both where the status shall stand",
+        ),
+        (b"<!-- assay:status -->\n", "bad.md: line 1: expected assay:end after it, found none; add it"),
     ],
 )
 def test_a_page_without_a_block_stops_all_before_anything_is_written(

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from assay.artifact import open_session, read
 from assay.catching import wrong_words
 from assay.errors import UsageError
 from assay.mutation import mutants
-from assay.record import Artifact, Mutant, Teeth
+from assay.record import Artifact, Device, Mutant, Teeth
 
 SUMS = '''
 """Adds up a vector, block by block."""
@@ -208,6 +210,25 @@ def test_every_change_is_recorded_once_in_order_with_the_tiers_that_looked(artif
     assert artifact.command[3:6] == ["teeth", "--kernel", "kernels/sums.py"]
 
 
+def test_a_run_that_was_killed_goes_on_where_it_was(
+    artifact: Artifact[Any], folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    journal, arguments = folder / "results/sums/teeth.journal", ["sums", "--settings", settings()]
+    command = [sys.executable, "-m", "assay", "teeth", *arguments]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": PYTHON_PATH}, start_new_session=True) as process:
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+    phases = [json.loads(line)["phase"] for line in journal.read_bytes().split(b"\n")[:-1]]
+    capfd.readouterr()
+    assert teeth_stage.main(arguments) == 0
+    count = len(artifact.result.mutants) - phases.count("interpreter")
+    assert f"teeth sums, interpreter: {count} done" in capfd.readouterr().err
+    assert read(Path("results/sums/teeth.json"), "teeth").result == artifact.result
+    assert not journal.exists()
+
+
 def test_no_fault_is_planted_in_a_file_that_does_not_load(folder: Path) -> None:
     found = run_stages(written(Path(), "broken", "import nothing_of_this_name")).result
     assert (found.loading.outcome, found.loading.cause) == ("failed", "import-error")
@@ -251,22 +272,37 @@ def stage(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.gpu
-def test_a_device_looks_at_what_the_other_tiers_let_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "assay").symlink_to(ROOT / "assay")
-    monkeypatch.chdir(tmp_path)
-    kernel = written(tmp_path, "double", DOUBLE).relative_to(tmp_path)
+def all_tiers(folder: Path, name: str, text: str) -> tuple[Device, Teeth]:
+    """Run every stage that teeth rests on, and teeth, in an empty folder that is the working folder."""
+    (folder / "assay").symlink_to(ROOT / "assay")
+    kernel = str(written(folder, name, text).relative_to(folder))
     stage("environment")
     device = chosen_device(read(Path("results/environment.json"), "environment").result)
     assert device is not None
     stage("gate", "--settings", "{}")
-    stage("interpreter", "--kernel", str(kernel), "--settings", '{"seeds":[1]}')
-    stage("compile", "--kernel", str(kernel), "--settings", json.dumps({"targets": [device.target]}))
-    stage("gpu", "--kernel", str(kernel), "--settings", '{"seeds":[1]}')
-    stage("teeth", "double", "--settings", '{"seeds":[1]}')
-    found: Teeth = read(Path("results/double/teeth.json"), "teeth").result
+    stage("interpreter", "--kernel", kernel, "--settings", '{"seeds":[1]}')
+    stage("compile", "--kernel", kernel, "--settings", json.dumps({"targets": [device.target]}))
+    stage("gpu", "--kernel", kernel, "--settings", '{"seeds":[1]}')
+    stage("teeth", name, "--settings", '{"seeds":[1]}')
+    return device, read(Path(f"results/{name}/teeth.json"), "teeth").result
+
+
+@pytest.mark.gpu
+def test_a_device_looks_at_what_the_other_tiers_let_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    device, found = all_tiers(tmp_path, "double", DOUBLE)
     assert (found.tiers, found.device) == (["interpreter", "compile", "gpu"], device)
     assert {mutant.baseline.outcome for mutant in found.mutants} <= {"passed", "failed"}
     assert {mutant.outcome for mutant in found.mutants if mutant.operator == "drop-store"} == {"caught"}
     looked = [mutant for mutant in found.mutants if any(e.tier == "gpu" for e in mutant.exposures)]
     assert all(mutant.outcome in ("caught", "survived") for mutant in looked)
+
+
+@pytest.mark.gpu
+def test_additions_without_atomics_are_caught_as_a_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "tests/sound_kernels/matmul_split_k.py").read_text("utf-8")
+    _, found = all_tiers(tmp_path, "matmul_split_k", text)
+    (race,) = [mutant for mutant in found.mutants if mutant.operator == "plain-atomic"]
+    assert race.outcome == "caught"
+    assert [(e.tier, e.verdict.cause) for e in race.exposures if e.verdict.outcome == "failed"] == [("gpu", "race")]

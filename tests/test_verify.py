@@ -22,7 +22,7 @@ from assay.__main__ import main
 from assay.artifact import canonical, decode, sha256_bytes
 from assay.bag import make_bag
 from assay.errors import AssayError
-from assay.opening import open_bytes
+from assay.opening import UnsoundError, open_bytes
 from assay.sign import add_signature, repack
 from assay.signature import check_signatures
 from assay.soundness import faults
@@ -187,8 +187,8 @@ def test_of_many_faults_the_first_are_printed_and_json_has_all(run: Run) -> None
     )
     code, _, err = run(archive)
     assert code == 1
-    assert len(err.splitlines()) == 21
-    assert err.splitlines()[-1] == "and 10 more faults; --json has them all"
+    assert len(err.splitlines()) == 22
+    assert err.splitlines()[-2:] == ["and 10 more faults; --json has them all", UnsoundError.remedy]
     assert len(json.loads(run(archive, "--json")[1])["faults"]) == 30
 
 

@@ -374,7 +374,7 @@ def test_a_second_run_in_the_same_folder_is_refused_in_one_sentence(project: Pro
         ("[sm_80]", "[sm_81]", r"config.yaml: \$.targets\[0\]: found 'sm_81'; allowed: .*sm_80"),
         ("[sm_80]", "[]", r"config.yaml: \$.targets: found \[\]; allowed: .*at least 1"),
         ("kernels: all", "kernels: [four]", r"found 'four'; allowed: one, two"),
-        ("kernels: all", "kernels: [", r"config.yaml: not YAML in UTF-8: .* line \d+"),
+        ("kernels: all", "kernels: [", r"config.yaml: expected YAML in UTF-8, found something else .* line \d+"),
     ],
 )
 def test_a_bad_configuration_stops_at_once_in_one_sentence(project: Project, old: str, new: str, said: str) -> None:

@@ -43,21 +43,18 @@ def look() -> Situation:
     return Situation(2, (Seen("NVIDIA H200", (9, 0)),))
 """
 STOPWATCH = """if __name__ == "__main__":
-    import os
+    import fcntl
     from host_device import HostDevice
 
     class OnlyUser(HostDevice):
         def __init__(self) -> None:
             self.uuid = os.environ["CUDA_VISIBLE_DEVICES"].removeprefix("GPU-")
-            self.busy = Path(os.environ["TWO_CARDS"]) / self.uuid
-            # Two timings on one card would be an error, whatever the locks say.
-            self.busy.mkdir()
+            # Two timings on one card would be an error, whatever the project's own locks say.
+            self.busy = (Path(os.environ["TWO_CARDS"]) / self.uuid).open("w")
+            fcntl.flock(self.busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
         def identity(self) -> Identity:
-            return Identity(uuid=self.uuid, compute_capability="9.0")
-
-        def __del__(self) -> None:
-            self.busy.rmdir()
+            return Identity(uuid=self.uuid)
 
     serve(Worker(Path(sys.argv[1]), OnlyUser).answer, last_after_error=True)
 """
@@ -83,7 +80,7 @@ def two_cards(folder: Path) -> TwoCards:
     named = NVML.replace("FIRST", repr(UUIDS[0])).replace("SECOND", repr(UUIDS[1]))
     (folder / "simulated/pynvml.py").write_text(named, "utf-8")
     (folder / "assay/situation.py").write_text((folder / "assay/situation.py").read_text("utf-8") + GATE, "utf-8")
-    project.edit("assay/environment.py", "torch_cuda=_torch_cuda()", 'torch_cuda="13.0"')
+    project.edit("assay/environment.py", 'torch_cuda=_torch_build("cuda")', 'torch_cuda="13.0"')
     project.edit("assay/cards.py", 'Path("/tmp")', f"Path({str(folder)!r})")
     project.edit("assay/correctness.py", "str(kernel), device]", 'str(kernel), "cpu"]')
     stopwatch = (folder / "assay/stopwatch.py").read_text("utf-8")
