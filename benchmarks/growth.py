@@ -209,18 +209,17 @@ def jobs_of(printed: str) -> int:
 def grow(checkout: Checkout, chosen: argparse.Namespace) -> list[str]:
     """Grow the checkout, print a row for each size, and return the names of all kernels."""
     names: list[str] = []
-    print(f"{'kernels':>8} {'jobs':>5} {'graph s':>8} {'s/kernel':>9} {'cpu s/kernel':>13} {'peak GiB':>9}", flush=True)
+    print(" kernels  jobs  graph s  graph cpu s  s/kernel  cpu s/kernel  peak GiB", flush=True)
     for size in sorted(chosen.sizes):
         new = [name_of(number) for number in range(len(names), size)]
         for number, name in enumerate(new, len(names)):
             checkout.add(name, number, chosen.variants)
         names += new
         graph = checkout.snakemake("report", "--dry-run")
-        row = f"{size:>8} {jobs_of(graph.printed):>5} {graph.wall_s:>8.2f}"
+        row = f"{size:>8} {jobs_of(graph.printed):>5} {graph.wall_s:>8.2f} {graph.cpu_s:>12.2f}"
         if new and not chosen.graph_only:
             cost = checkout.stages(new, "interpreter", "compile")
-            each = f"{cost.wall_s / len(new):>9.2f} {cost.cpu_s / len(new):>13.2f}"
-            row += f" {each} {cost.peak_bytes / GIB:>9.2f}"
+            row += f" {cost.wall_s / len(new):>9.2f} {cost.cpu_s / len(new):>13.2f} {cost.peak_bytes / GIB:>9.2f}"
         print(row, flush=True)
     return names
 

@@ -23,7 +23,7 @@ from benchmarks.project import Project, project, variables
 from benchmarks.repeatability import conclusions_of, differing, rounds_of, spread
 
 NAMES = ("sweep_against_autotune", "repeatability")
-TARGET = {"bench-sweep": NAMES[0], "bench-repeat": NAMES[1]}
+TARGET = {"bench-sweep": NAMES[0], "bench-repeat": NAMES[1], "bench-growth": "growth"}
 
 
 def declared(made: Project, folder: Path) -> Declaration:

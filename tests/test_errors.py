@@ -33,6 +33,8 @@ WITHIN_UNSOUND = {"ArchiveError", "BagError", "SignatureError"}
 # Here bytes are decoded that may be a record or a bundle's: who asked adds what to do, as tests of both say.
 PARTS = {("artifact", name) for name in ("parse", "convert", "_check_large", "decode", "decode_artifact", "read")}
 PARTS |= {("chain", "settings_of"), ("config", "parse_settings")}
+# What to do where the folder cannot be made is still to be said: the module is a material of every record of a device.
+PARTS |= {("cards", "lock_folder")}
 
 EXPECTED = r"expected|allowed:|needed|cannot be (read|written)|changed while|stale|was not derived|both of stage"
 EXPECTED += r"|derived from|made without|cites"

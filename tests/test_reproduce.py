@@ -422,7 +422,9 @@ def test_what_a_stage_keeps_for_itself_goes_with_the_folder(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "kept by earlier runs"))
     before = """
+assert os.environ["ASSAY_CACHE"] == "", "what an earlier run compiled would not be compiled again"
 here = str(pathlib.Path.cwd().parent)
 for name in ("TMPDIR", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
     assert os.environ[name].startswith(here), name

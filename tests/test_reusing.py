@@ -74,11 +74,12 @@ def test_a_second_checkout_and_a_renamed_file_compile_nothing_and_find_the_same(
     assert (first.notes, again.notes, renamed.notes) == ([], [], [])
 
 
-def test_another_target_is_compiled(bench: Bench, tmp_path: Path) -> None:
+def test_another_target_is_compiled_be_it_of_another_vendor(bench: Bench, tmp_path: Path) -> None:
     kernel = written(tmp_path, "double", DOUBLE)
     assert bench.build(kernel).compilations == MADE
-    assert bench.build(kernel, target="sm_90").compilations == MADE
-    assert bench.build(kernel, target="sm_90").compilations == REUSED
+    made, again = (bench.build(kernel, target="gfx942") for _ in range(2))
+    assert (made.compilations, again.compilations) == (MADE, REUSED)
+    assert made.binaries == again.binaries
 
 
 def test_entries_that_are_damaged_cut_or_swapped_are_named_and_compiled_anew(bench: Bench, tmp_path: Path) -> None:
