@@ -25,6 +25,7 @@ COMMANDS = {
     "reproduce": "run again what this machine can of a bundle, and compare",
     "merge": "show the claims of several bundles in one matrix",
     "compare": "show what changed from one bundle to another",
+    "history": "show the figures of all claims over a folder of bundles, and exit with 1 on a regression",
     "status": "write the status that the evidence supports into pages, or check it",
 }
 
