@@ -26,6 +26,7 @@ COMMANDS = {
     "merge": "show the claims of several bundles in one matrix",
     "compare": "show what changed from one bundle to another",
     "history": "show the figures of all claims over a folder of bundles, and exit with 1 on a regression",
+    "bisect": "find which Triton version, commit or setting changed a claim",
     "status": "write the status that the evidence supports into pages, or check it",
 }
 
