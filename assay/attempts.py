@@ -1,7 +1,7 @@
 """What a kernel's claims are under one Triton, one configuration and one version of its file: the stages run for it.
 
 A point is run in a temporary folder with the package at hand; the user's checkout is neither read beyond that nor
-written. What came out is kept under results/bisect/, so that a point is run once.
+written. What came out is kept under results/.bisect/, so that a point is run once.
 """
 
 import os
@@ -27,7 +27,8 @@ from assay.steps import task_of
 from assay.tiers import ALL, Held, Subject
 from assay.workshop import NoRecord, Workshop, workshop
 
-MEMORY = RESULTS_FOLDER / "bisect"
+MEMORY = RESULTS_FOLDER / ".bisect"
+"""Hidden, so that no kernel has a folder of that name."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,19 @@ def _held(kernel: str, records: Mapping[StageName, Artifact[Any]]) -> Subject:
     return Subject(kernel, held)
 
 
-def _derive(kernel: str, tier: Tier, records: Mapping[StageName, Artifact[Any]], settings: Settings) -> Iterator[Claim]:
+def derive_tier(
+    kernel: str, tier: Tier, records: Mapping[StageName, Artifact[Any]], settings: Settings
+) -> Iterator[Claim]:
     """Yield the claims of one tier, as the stage `claims` derives them."""
-    subject = _held(kernel, records)
-    declared = records[RECORDED[tier]].result.declaration if tier != "timed" else records["gpu"].result.declaration
+    subject, stage = _held(kernel, records), RECORDED[tier]
+    # What was timed is what the stage before it ran.
+    declared = records["gpu" if stage == "timing" else stage].result.declaration
     variants = [ALL] if declared is None else [variant.id for variant in declared.variants]
     if tier == "interpreted":
         yield from (tiers.interpreted(subject, variant) for variant in variants)
         return
     of_target = {f.__name__: f for f in (tiers.compiled, tiers.fits, tiers.ran, tiers.accurate, tiers.timed)}[tier]
-    device = records[RECORDED[tier]].result.device if tier in ("ran", "accurate", "timed") else None
+    device = records[stage].result.device if stage in ("gpu", "timing") else None
     targets: Sequence[str] = settings.targets if device is None else [device.target]
     yield from (of_target(subject, variant, target) for variant in variants for target in targets)
 
@@ -109,7 +113,7 @@ def _key(point: Point, tier: Tier, environment: Environment, program: Mapping[st
     return sha256_bytes(canonical(of))
 
 
-def _recall(path: Path) -> list[Claim] | None:
+def recall(path: Path) -> list[Claim] | None:
     """Return what was found before; None where nothing was, or where it cannot be read any more."""
     try:
         return decode(path.read_bytes(), Remembered, path.as_posix()).claims
@@ -147,7 +151,7 @@ class Judge:
         if point.triton is not None and installed != point.triton:
             return Unavailable(reason=f"expected Triton {point.triton} there, found {installed}")
         place = MEMORY / f"{_key(point, self.tier, _own(environment.result, room), program)}.json"
-        found = _recall(place)
+        found = recall(place)
         if found is not None:
             return found
         made = self._made(room, {first: environment}, others, point)
@@ -166,7 +170,7 @@ class Judge:
             if stage == "gate" and record.result.protects.outcome != "passed":
                 return Unavailable(reason=record.result.protects.reason)
             records[stage] = record
-        return list(_derive(self.kernel, self.tier, records, point.settings))
+        return list(derive_tier(self.kernel, self.tier, records, point.settings))
 
     def _run(self, room: Workshop, stage: StageName, point: Point) -> Artifact[Any] | NoRecord:
         assert isinstance(point.settings, Settings)

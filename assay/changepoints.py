@@ -176,11 +176,18 @@ def _clear(readings: Sequence[Reading], starts: Sequence[int], noise: float) -> 
     return kept
 
 
+def _proposed(readings: Sequence[Reading], noise: float) -> list[int]:
+    middles = [reading.middle for reading in readings]
+    if max(middles) <= min(middles) * (1 + noise):
+        # No two levels in there could clear the noise, so nothing need be partitioned.
+        return [0]
+    unit = _unit(readings, noise)
+    return partition([math.log(middle) / unit for middle in middles], PENALTY * math.log(len(middles)))
+
+
 def find_stretches(readings: Sequence[Reading], noise: float) -> list[Stretch]:
     """Return the stretches of a series, of one reading at least, in order."""
-    unit = _unit(readings, noise)
-    values = [math.log(reading.middle) / unit for reading in readings]
-    starts = _clear(readings, partition(values, PENALTY * math.log(len(values))), noise)
+    starts = _clear(readings, _proposed(readings, noise), noise)
     found: list[Stretch] = []
     for first, end in _spans(starts, len(readings)):
         here = level(readings[first:end])

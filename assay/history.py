@@ -1,7 +1,7 @@
 """Command `history`: the figures of all claims over a folder of bundles, with change points.
 
 Exit 0: no newest point is a regression. 1: one is. 2: nothing could be judged, or a bundle was left out as unsound and
-none of the others regressed: a check that passes on older evidence would mislead.
+nothing in the others is a regression: a check that passes on older evidence would mislead.
 """
 
 import argparse

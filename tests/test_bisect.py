@@ -299,10 +299,10 @@ def test_a_commit_is_found_in_a_real_history_and_remembered(repository: Project)
     assert "cannot be judged (" in done.stdout
     assert "or one of 1 before it that cannot be judged." in done.stdout
     assert git(repository, "status", "--porcelain") == before
-    kept = sorted((repository.root / "results/bisect").iterdir())
+    kept = sorted((repository.root / "results/.bisect").iterdir())
     again = repository.assay(*asked, "--json")
     assert again.returncode == 1
-    assert sorted((repository.root / "results/bisect").iterdir()) == kept
+    assert sorted((repository.root / "results/.bisect").iterdir()) == kept
     found = decode(canonical(json.loads(again.stdout.splitlines()[-1])), Bisection, "--json")
     assert [one.state for one in found.tried] == ["verified", "verified", None, "failed", "failed"]
     assert found.first.endswith("Edit 2")
