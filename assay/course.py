@@ -20,6 +20,7 @@ from assay.outcomes import mark_of
 from assay.record import (
     Claim,
     Count,
+    Device,
     Digest,
     Estimate,
     Instant,
@@ -242,13 +243,16 @@ class _Bundle:
             record=found[0].content_sha256,
             bundle=self._brought.name,
             commit=short(commit) if isinstance(commit, str) else "",
-            setting=self._setting(kernel),
+            setting=self._setting(kernel, getattr(found[0].result, "device", None)),
         )
 
-    def _setting(self, kernel: str) -> dict[str, str]:
+    def _setting(self, kernel: str, device: Device | None) -> dict[str, str]:
         driver, source = self._brought.driver, self._sources.get(kernel)
         of_kernel = {} if source is None else {f"kernels/{kernel}.py": short(source)}
-        return {**of_kernel, **self._brought.versions, **({"driver": driver} if isinstance(driver, str) else {})}
+        # Cards of one kind share a place; which of them it was may be what changed.
+        card = {} if device is None or not isinstance(device.uuid_hash, str) else {"card": short(device.uuid_hash)}
+        of_driver = {"driver": driver} if isinstance(driver, str) else {}
+        return {**of_kernel, **self._brought.versions, **of_driver, **card}
 
 
 def _at(bundle: _Bundle, claim: Claim, figure: str) -> Key:
