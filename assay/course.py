@@ -47,7 +47,7 @@ UNKNOWN_FLOOR = 0.01
 """How far from 1 a ratio must be where no null experiment says so."""
 
 ERROR = "largest_normalised_error"
-STATED = ("registers", "stack_bytes", "shared_bytes", "cubin_sha256")
+STATED = ("registers", "stack_bytes", "shared_bytes", "binary_sha256")
 """Figures of a build: they follow from source and compiler and have no noise, so that every change is one."""
 
 RECORDED: dict[Tier, StageName] = {

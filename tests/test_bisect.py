@@ -219,7 +219,7 @@ def test_a_version_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_settings_that_the_claim_does_not_read_are_no_points(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("seeds: [1]\n")
-    (tmp_path / "b.yaml").write_text("seeds: [1, 2]\ntiming: {rounds: 9}\ninterpreter: {limit_s: 5}\n")
+    (tmp_path / "b.yaml").write_text("seeds: [1, 2]\ntiming: {rounds: 50}\ninterpreter: {limit_s: 5}\n")
     found = configurations(tmp_path / "a.yaml", tmp_path / "b.yaml", ROOT / "kernels/softmax.py", "interpreted")
     names = [point.name for point in found.points]
     assert names == [f"{tmp_path}/a.yaml", "seeds: with 2", "interpreter.limit_s: 5.0"]
@@ -341,7 +341,7 @@ def test_versions_are_tried_in_their_own_environments(repository: Project) -> No
         pytest.skip("one Triton release is installed; `snakemake --cores 2 versions` installs others")
     pythons = [word for version in found for word in ("--python", f"{version}={usable()[version]}")]
     ends = ["--good", found[0], "--bad", found[-1]]
-    done = repository.assay("bisect", "two", "compiled sm_80", *ends, *pythons, "--figure", "cubin_sha256", "--all")
+    done = repository.assay("bisect", "two", "compiled sm_80", *ends, *pythons, "--figure", "binary_sha256", "--all")
     # Two releases seldom make the same binary; where they do, that is the answer.
     same = "expected the claim to differ between the ends" in done.stdout
     assert done.returncode == (2 if same else 0), done.stdout

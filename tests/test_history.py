@@ -22,7 +22,7 @@ from test_report import HOSTILE, Reader, outside_fences, table_rows
 from assay.__main__ import main
 from assay.artifact import canonical, decode
 from assay.changepoints import FEWEST, Newest
-from assay.course import Course, Curve, Key, Source, Statement, Told, Words, beside, follow, source_of, told_by
+from assay.course import STATED, Course, Curve, Key, Source, Statement, Told, Words, beside, follow, source_of, told_by
 from assay.course_chart import course_chart, draw
 from assay.course_page import build_page, render, text
 from assay.record import Unavailable
@@ -84,6 +84,14 @@ def test_what_stays_the_same_has_no_change_and_no_regression() -> None:
     assert course.regressions == []
     assert all(starts(curve) == [0] for curve in course.curves)
     assert not any(statement.changes for statement in course.statements)
+
+
+def test_every_figure_that_it_looks_for_is_one_that_claims_have() -> None:
+    course = course_of([1.0])
+    assert {one.about.figure for one in course.statements} == {"outcome", *STATED}
+    tiers = {(curve.about.tier, curve.about.figure.split(" over ")[0]) for curve in course.curves}
+    times = {("timed", "time by events"), ("timed", "library time by events"), ("timed", "time")}
+    assert tiers == {("interpreted", "error"), ("accurate", "error"), *times}
 
 
 # What counts
