@@ -96,6 +96,16 @@ COMMANDS = {
         f"0: nothing got worse; 1: something did; {REFUSED}",
     ),
     "completion": Command("print a script by which bash, zsh or fish completes `assay`", "completion bash"),
+    "history": Command(
+        "show the figures of all claims over a folder of bundles",
+        "history archive --out history",
+        f"0: no newest point is a regression; 1: one is; {REFUSED}, or a bundle was left out",
+    ),
+    "bisect": Command(
+        "find which Triton version, commit or setting changed a claim",
+        "bisect softmax 'compiled sm_90' --good 3.7.1 --bad 3.8.0",
+        f"0: one place is found; 1: what could be judged leaves a range; {REFUSED}",
+    ),
     "status": Command(
         "write the status that the evidence supports into pages, or check it",
         "status README.md --check --evidence archive",

@@ -127,15 +127,21 @@ def _word(claim: Claim | None) -> str:
     return ABSENT if claim is None else mark_of(claim.outcome, claim.cause).word
 
 
+def got_worse(before: Claim | None, after: Claim | None) -> bool:
+    """Return whether a claim got worse: it passed and no longer does, or it fails now."""
+    passed, passes = (claim is not None and claim.outcome == "passed" for claim in (before, after))
+    # Which variants a search space is thinned out to depends on a few samples.
+    pruned = after is not None and after.cause == "pruned"
+    failed = after is not None and after.outcome == "failed"
+    return (passed and not passes and not pruned) or failed
+
+
 def _claim_change(a: Claim | None, b: Claim | None) -> ClaimChange | None:
     """Return what became of a claim; None where it says the same."""
     about = b or a
     if about is None or _word(a) == _word(b):
         return None
     before, after = (claim is not None and claim.outcome == "passed" for claim in (a, b))
-    failed = b is not None and b.outcome == "failed"
-    # Which variants a search space is thinned out to depends on a few samples.
-    pruned = b is not None and b.cause == "pruned"
     return ClaimChange(
         kernel=about.kernel,
         variant=about.variant,
@@ -144,7 +150,7 @@ def _claim_change(a: Claim | None, b: Claim | None) -> ClaimChange | None:
         a=_word(a),
         b=_word(b),
         change="gained" if after else "lost" if before else "changed",
-        worse=(before and not pruned) or failed,
+        worse=got_worse(a, b),
         reason="" if b is None else b.reason,
     )
 

@@ -10,6 +10,7 @@ import msgspec
 
 from assay.artifact import schema_name, write_bytes
 from assay.config import settings_schema
+from assay.course import Course
 from assay.record import ARTIFACTS, Merged, Record
 
 FOLDER = Path("schemas")
@@ -35,12 +36,13 @@ def _record_schema(kind: type[Record]) -> dict[str, Any]:
 
 
 def schema_files() -> dict[str, bytes]:
-    """Return the content of each schema file: one for every stage, for merged bundles and for config.yaml."""
+    """Return the content of each schema file: one for each stage, merged bundles, histories and config.yaml."""
     files = {
         f"{stage}.schema.json": _document(schema_name(stage), _record_schema(kind)) for stage, kind in ARTIFACTS.items()
     }
     merged = _document("assay/merged/1", _record_schema(Merged))
-    return {**files, "merged.schema.json": merged, "config.schema.json": _document("config.yaml", settings_schema())}
+    files |= {"merged.schema.json": merged, "history.schema.json": _document("assay/history/1", _record_schema(Course))}
+    return {**files, "config.schema.json": _document("config.yaml", settings_schema())}
 
 
 def main(argv: Sequence[str]) -> int:

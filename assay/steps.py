@@ -42,6 +42,15 @@ class Task:
     limit_s: float
 
 
+def task_of(stage: StageName, kernel: str | None, settings: Settings, limit_s: float) -> Task:
+    """Return one stage as a task: every record in its own place under results/."""
+    of = [] if kernel is None else ["--kernel", f"kernels/{kernel}.py"]
+    records = [word for need in NEEDS[stage] for word in (f"--{need}", str(record_path(need, kernel)))]
+    out = record_path(stage, kernel)
+    settled = ["--settings", stage_settings(settings, stage), "--out", str(out)]
+    return Task(stage, f"{stage} {kernel}" if kernel else stage, [*of, *records, *settled], out, limit_s)
+
+
 @dataclass(frozen=True)
 class Step:
     """One record of the bundle, and the settings that it was made with."""
@@ -65,11 +74,7 @@ class Step:
 
     def task(self) -> Task:
         """Return what to run."""
-        kernel = [] if self.kernel is None else ["--kernel", f"kernels/{self.kernel}.py"]
-        records = [w for need in NEEDS[self.stage] for w in (f"--{need}", str(record_path(need, self.kernel)))]
-        out = record_path(self.stage, self.kernel)
-        settled = ["--settings", stage_settings(self.settings, self.stage), "--out", str(out)]
-        return Task(self.stage, str(self), [*kernel, *records, *settled], out, self.limit_s())
+        return task_of(self.stage, self.kernel, self.settings, self.limit_s())
 
     def limit_s(self) -> float:
         """Return how long the stage may take: each thing in its record as long as the settings allow it."""

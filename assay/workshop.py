@@ -48,9 +48,13 @@ class NoRecord:
 
 @dataclass(frozen=True)
 class Workshop:
-    """The folder: the sources in `project`, and beside it all that they would keep elsewhere on this machine."""
+    """The folder: the sources in `project`, and beside it all that they would keep elsewhere on this machine.
+
+    `python`: the one that runs them.
+    """
 
     folder: Path
+    python: str = sys.executable
 
     @property
     def project(self) -> Path:
@@ -92,17 +96,20 @@ class Workshop:
             return NoRecord(one_line(str(error).replace(f"{self.project}/", "")))
 
     def _run(self, task: Task, log: Path, progress: Progress) -> str | None:
-        command = [sys.executable, "-c", _LAUNCH, str(os.getpid()), task.stage, *task.options]
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                command,
-                cwd=self.project,
-                env=self.variables(),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        command = [self.python, "-c", _LAUNCH, str(os.getpid()), task.stage, *task.options]
+        try:
+            with log.open("wb") as stream:
+                process = subprocess.Popen(
+                    command,
+                    cwd=self.project,
+                    env=self.variables(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            return f"{self.python} cannot be run ({error.strerror})"
         try:
             return _wait(process, task, log, progress)
         finally:
@@ -154,10 +161,15 @@ def _tidy_end() -> Iterator[None]:
 
 
 @contextmanager
-def workshop(payload: Mapping[str, bytes]) -> Iterator[Workshop]:
-    """Write a bundle's sources into a fresh folder, which is removed at the end; UsageError where there is no room."""
-    with _tidy_end(), tempfile.TemporaryDirectory(prefix="assay-reproduce-", ignore_cleanup_errors=True) as folder:
-        made = Workshop(Path(folder))
+def workshop(
+    payload: Mapping[str, bytes], command: str = "reproduce", python: str = sys.executable
+) -> Iterator[Workshop]:
+    """Write sources into a fresh folder, which is removed at the end; UsageError where there is no room.
+
+    `command`: the one that asks for it, which names the folder and speaks of it.
+    """
+    with _tidy_end(), tempfile.TemporaryDirectory(prefix=f"assay-{command}-", ignore_cleanup_errors=True) as folder:
+        made = Workshop(Path(folder), python)
         try:
             for name in ("project", "tmp", "state", "cache", "triton"):
                 (made.folder / name).mkdir()
@@ -166,4 +178,4 @@ def workshop(payload: Mapping[str, bytes]) -> Iterator[Workshop]:
             raise UsageError(f"{folder}: the sources cannot be written ({error.strerror}); set TMPDIR") from None
         yield made
     if made.folder.exists():
-        print(f"assay reproduce: {folder}: something still writes here; remove it by hand", file=sys.stderr)
+        print(f"assay {command}: {folder}: something still writes here; remove it by hand", file=sys.stderr)
