@@ -4,6 +4,7 @@ import sys
 
 from assay.config import stage_settings
 from assay.environment import fingerprint
+from assay.installation import VERSION, attempt, locked_versions, version_records
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 
@@ -46,6 +47,8 @@ include: "rules/teeth.smk"
 include: "rules/claims.smk"
 include: "rules/report.smk"
 include: "rules/bundle.smk"
+include: "rules/install.smk"
+include: "rules/versions.smk"
 
 
 onstart:

@@ -1,0 +1,95 @@
+"""The locked environments, one for each Triton release: where they lie, and what is known of each.
+
+A release is served by `envs/triton-<version>.txt`. Its environment stands in `.venvs/<version>/`, with an
+`installation.json` inside that says what it holds, or why there is none.
+"""
+
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from assay.artifact import canonical, decode, write_bytes
+from assay.errors import RecordError
+from assay.record import Digest, Record, Unavailable
+
+LOCKS = Path("envs")
+HOMES = Path(".venvs")
+RECORDS = Path("results/versions")
+VERSION = r"[0-9]+(?:\.[0-9]+)*"
+"""A release of Triton, such as 3.8.0."""
+
+_LOCK = re.compile(rf"triton-({VERSION})\.txt")
+
+
+class Contents(Record, frozen=True, kw_only=True, tag_field="kind", tag="contents"):
+    """What an environment holds: each distribution with its version."""
+
+    distributions: dict[str, str]
+
+
+class Installation(Record, frozen=True, kw_only=True):
+    """One attempt to install a lock, and what came of it."""
+
+    version: str
+    lock_sha256: Digest
+    python: str
+    contents: Contents | Unavailable
+
+
+def release_order(version: str) -> tuple[int, ...]:
+    """Return a sort key that puts 3.9.0 before 3.10.0."""
+    return tuple(map(int, version.split(".")))
+
+
+def locked_versions(folder: Path = LOCKS) -> list[str]:
+    """Return the releases that have a lock, oldest first."""
+    matches = (_LOCK.fullmatch(path.name) for path in folder.glob("triton-*.txt"))
+    return sorted((match[1] for match in matches if match), key=release_order)
+
+
+def installation_path(version: str) -> Path:
+    """Return where it stands what an environment holds: inside it, so that both go together."""
+    return HOMES / version / "installation.json"
+
+
+def read_installation(path: Path) -> Installation:
+    """Read what is known of an environment; RecordError, with what to do, where it cannot be read."""
+    try:
+        return decode(path.read_bytes(), Installation, str(path))
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+        raise RecordError(f"{path}: {found}; run `snakemake --cores 1 versions` again") from None
+
+
+def write_installation(path: Path, installation: Installation) -> None:
+    """Write it in canonical form, whole or not at all."""
+    write_bytes(path, canonical(installation))
+
+
+def is_whole(version: str, known: Installation) -> bool:
+    """Return whether there is an environment as its file says."""
+    return not isinstance(known.contents, Unavailable) and (HOMES / version / "bin/python").exists()
+
+
+def version_records(version: str, installed: Path, kernels: Iterable[str]) -> list[str]:
+    """Return the records to be made in a release's environment: none where it could not be installed."""
+    if isinstance(read_installation(Path(installed)).contents, Unavailable):
+        return []
+    stages = ("interpreter", "compile")
+    of_kernels = [f"{RECORDS}/{version}/{kernel}/{stage}.json" for kernel in kernels for stage in stages]
+    return [f"{RECORDS}/{version}/environment.json", *of_kernels]
+
+
+def attempt(version: str) -> str:
+    """Return what the rule's parameters say of earlier attempts: something new each time as long as they failed.
+
+    Snakemake runs a rule again when its parameters change: a release that could not be installed is tried once more
+    by each run, and one that was installed is left alone.
+    """
+    path = installation_path(version)
+    try:
+        stands = not path.is_file() or is_whole(version, read_installation(path))
+    except RecordError:
+        stands = False
+    return "" if stands else str(time.time_ns())

@@ -1,0 +1,55 @@
+# The target `versions`: interpreter and compile tiers under each Triton release, and what changed between neighbours.
+#
+# inputs:  the modules, the kernel files, .venvs/<version>/, the templates
+# outputs: results/versions/<version>/<kernel>/<stage>.json, results/versions.json and its pages
+
+
+# The stages of these names, by their own modules, in another environment.
+rule stage_in_version:
+    input:
+        modules=lambda wildcards: modules(wildcards.stage),
+        kernel="kernels/{kernel}.py",
+        environment="results/versions/{version}/environment.json",
+    output:
+        update("results/versions/{version}/{kernel}/{stage}.json"),
+    log:
+        "results/versions/{version}/{kernel}/logs/{stage}.log",
+    wildcard_constraints:
+        stage="interpreter|compile",
+    params:
+        settings=lambda wildcards: stage_settings(SETTINGS, wildcards.stage),
+        interpret=lambda wildcards: int(wildcards.stage == "interpreter"),
+    shell:
+        "PYTHONPATH= TRITON_INTERPRET={params.interpret} .venvs/{wildcards.version}/bin/python -m assay"
+        " {wildcards.stage} --kernel {input.kernel:q} --environment {input.environment:q}"
+        " --settings {params.settings:q} --out {output:q}"
+
+
+def records_in_versions(wildcards):
+    installed = {
+        version: checkpoints.install.get(version=version).output[0]
+        for version in locked_versions()
+    }
+    return [
+        path
+        for version, at in installed.items()
+        for path in version_records(version, at, KERNELS)
+    ]
+
+
+rule versions:
+    input:
+        modules=modules("versions"),
+        templates=sorted(str(path) for path in Path("reports").glob("*")),
+        installed=expand(
+            ".venvs/{version}/installation.json", version=locked_versions()
+        ),
+        records=records_in_versions,
+    output:
+        update("results/versions.json"),
+        update("results/versions.html"),
+        update("results/versions.md"),
+    log:
+        "results/logs/versions.log",
+    shell:
+        "python -m assay versions --installation {input.installed:q} --record {input.records:q} 2>&1 | tee {log:q}"
