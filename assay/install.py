@@ -72,6 +72,11 @@ def _uv() -> list[str | Path] | Unavailable:
     return Unavailable(reason=missing) if program is None else [program]
 
 
+def _reason(said: str) -> str:
+    """Return the end of what a program said; of a traceback, what was raised."""
+    return said.splitlines()[-1] if said.startswith("Traceback") else said[-400:]
+
+
 def _run(command: Sequence[str | Path]) -> Unavailable | None:
     """Run one step; return why it failed, in the words of the program, or None."""
     # No Python is downloaded: the environment has the one that runs this.
@@ -84,7 +89,7 @@ def _run(command: Sequence[str | Path]) -> Unavailable | None:
     except subprocess.TimeoutExpired:
         return Unavailable(reason=f"{what} did not end within {LIMIT_S} s")
     said = done.stderr.decode("utf-8", "replace").strip()
-    return Unavailable(reason=one_line(said[-400:] or f"exit code {done.returncode}")) if done.returncode else None
+    return Unavailable(reason=one_line(_reason(said) or f"exit code {done.returncode}")) if done.returncode else None
 
 
 def _packages(home: Path) -> dict[str, str]:

@@ -104,7 +104,8 @@ def _changed(row: Row, version: str) -> set[str]:
 def _figure(field: Field, text: str, changed: bool) -> Figure:
     if field == "cubin":
         return Figure(f"cubin {' + '.join(map(short, text.split(' + ')))}", text, changed)
-    return Figure(f"{text} {LABELS.get(field, '')}".strip(), text, changed)
+    told = f"{text} {LABELS.get(field, '')}".strip()
+    return Figure(told, told, changed)
 
 
 def _place(row: Row, version: str) -> Place | None:
