@@ -25,8 +25,8 @@ PYTHON := 3.12
 MACHINE := x86_64
 WHEELHOUSE := wheelhouse
 TAGS := manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014 manylinux_2_5 manylinux1
-# A node has these already: torch, triton and what torch brings along for itself.
-ON_THE_NODE := torch|triton|filelock|fsspec|mpmath|networkx|setuptools|sympy
+# A node has these already: torch, triton and what torch brings along for itself. Without a network, uv has no use.
+ON_THE_NODE := torch|triton|filelock|fsspec|mpmath|networkx|setuptools|sympy|uv
 # Of these there is no wheel to download; they are pure Python, so one built here serves anywhere.
 WITHOUT_WHEEL := bagit|connection-pool
 

@@ -4,7 +4,13 @@ import sys
 
 from assay.config import stage_settings
 from assay.environment import fingerprint
-from assay.installation import VERSION, attempt, locked_versions, version_records
+from assay.installation import (
+    VERSION,
+    attempt,
+    locked_versions,
+    record_functions,
+    records_among,
+)
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 

@@ -142,7 +142,7 @@ def _interpreted(found: Interpreter, variant: str) -> Cell | None:
 
 def _counts(binary: Binary) -> str:
     counts = [f"{name} {count}" for name, count in sorted(binary.instructions.ptx.items()) if count]
-    return ", ".join(counts) or "none of interest"
+    return ", ".join(counts) or "no instructions of interest"
 
 
 def _figures(binaries: Sequence[Binary]) -> dict[Field, str]:

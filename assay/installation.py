@@ -6,8 +6,9 @@ A release is served by `envs/triton-<version>.txt`. Its environment stands in `.
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from assay.artifact import canonical, decode, write_bytes
 from assay.errors import RecordError
@@ -74,11 +75,25 @@ def is_whole(version: str, known: Installation) -> bool:
 
 def version_records(version: str, installed: Path, kernels: Iterable[str]) -> list[str]:
     """Return the records to be made in a release's environment: none where it could not be installed."""
-    if isinstance(read_installation(Path(installed)).contents, Unavailable):
+    if isinstance(read_installation(installed).contents, Unavailable):
         return []
     stages = ("interpreter", "compile")
     of_kernels = [f"{RECORDS}/{version}/{kernel}/{stage}.json" for kernel in kernels for stage in stages]
     return [f"{RECORDS}/{version}/environment.json", *of_kernels]
+
+
+def record_functions(install: Any, kernels: Iterable[str]) -> list[Callable[[Any], list[str]]]:
+    """Return for each release the input function that names its records, once Snakemake's checkpoint has tried it."""
+
+    def function(version: str) -> Callable[[Any], list[str]]:
+        return lambda wildcards: version_records(version, Path(install.get(version=version).output[0]), kernels)
+
+    return [function(version) for version in locked_versions()]
+
+
+def records_among(paths: Iterable[str]) -> list[str]:
+    """Return those inputs of a rule that are records made in a release's environment."""
+    return [path for path in paths if Path(path).is_relative_to(RECORDS)]
 
 
 def attempt(version: str) -> str:

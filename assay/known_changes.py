@@ -50,7 +50,7 @@ def _spills(older: Build, newer: Build) -> bool:
 KNOWN = (
     Known(
         "triton #10176",
-        "until 3.7 a float32 dot was multiplied in tf32 on sm_100 although it asked for ieee, where its operands were"
+        "Until 3.7 a float32 dot was multiplied in tf32 on sm_100 although it asked for ieee, where its operands were"
         " widened from bfloat16",
         (3, 8),
         "instructions",
@@ -58,14 +58,14 @@ KNOWN = (
     ),
     Known(
         "triton #9609",
-        "until 3.7 a sum over a product of broadcast operands became a dot, and was multiplied in tf32",
+        "Until 3.7 a sum over a product of broadcast operands became a dot, and was multiplied in tf32",
         (3, 8),
         "instructions",
         _gave_up(["mma", "wgmma"]),
     ),
     Known(
         "sm_80 stack",
-        "from 3.8 on registers of ieee dots are spilled to the stack on sm_80",
+        "From 3.8 on registers of ieee dots are spilled to the stack on sm_80",
         (3, 8),
         "stack",
         _spills,

@@ -195,9 +195,9 @@ def conclusion(found: Versions) -> str:
     seen = [known.name for known in KNOWN if any(known.name in change.known for _, change in pairs)]
     obstacles = f" ({', '.join(blocked)} blocked)" if blocked else ""
     return (
-        f"Triton {', '.join(ran) or 'none'}{obstacles}:"
-        f" {len({row.kernel for row in found.rows})} kernel(s), {len(found.rows)} rows; changes between neighbours:"
-        f" {outcomes} of outcome, {len(pairs)} in all; known changes seen: {', '.join(seen) or 'none'}"
+        f"Triton {', '.join(ran) or 'none'}{obstacles};"
+        f" kernels: {len({row.kernel for row in found.rows})}, rows: {len(found.rows)}; differences between neighbours:"
+        f" {len(pairs)}, of outcomes: {outcomes}; known changes seen: {', '.join(seen) or 'none'}"
     )
 
 

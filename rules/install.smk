@@ -17,6 +17,8 @@ checkpoint install:
         update(".venvs/{version}/installation.json"),
     log:
         "results/logs/install-{version}.log",
+    # On a cluster: where there is a network.
+    localrule: True
     params:
         python=sys.version,
         attempt=lambda wildcards: attempt(wildcards.version),

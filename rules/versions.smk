@@ -25,31 +25,22 @@ rule stage_in_version:
         " --settings {params.settings:q} --out {output:q}"
 
 
-def records_in_versions(wildcards):
-    installed = {
-        version: checkpoints.install.get(version=version).output[0]
-        for version in locked_versions()
-    }
-    return [
-        path
-        for version, at in installed.items()
-        for path in version_records(version, at, KERNELS)
-    ]
-
-
 rule versions:
     input:
+        # A function for each release: one that has yet to be tried hides nothing of the others.
+        *record_functions(checkpoints.install, KERNELS),
         modules=modules("versions"),
         templates=sorted(str(path) for path in Path("reports").glob("*")),
         installed=expand(
             ".venvs/{version}/installation.json", version=locked_versions()
         ),
-        records=records_in_versions,
     output:
         update("results/versions.json"),
         update("results/versions.html"),
         update("results/versions.md"),
     log:
         "results/logs/versions.log",
+    params:
+        records=lambda wildcards, input: records_among(input),
     shell:
-        "python -m assay versions --installation {input.installed:q} --record {input.records:q} 2>&1 | tee {log:q}"
+        "python -m assay versions --installation {input.installed:q} --record {params.records:q} 2>&1 | tee {log:q}"

@@ -13,6 +13,7 @@ import pytest
 from project import PYTHON_PATH
 from wheels import index_variables, lock_of, make_wheel, pin
 
+from assay.install import Plan, install
 from assay.installation import Contents, Installation, read_installation
 from assay.record import Unavailable
 
@@ -174,6 +175,16 @@ def test_a_torch_that_cannot_be_imported(place: Place) -> None:
     broken = "raise ImportError('libcudart.so.13: cannot open shared object file')"
     place.write(lock_of(place.index, "3.8.0", {"torch.py": broken, "triton.py": ""}))
     assert "libcudart.so.13: cannot open shared object file" in place.reason()
+
+
+def test_a_machine_without_uv_is_told_how_to_get_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.root)
+    monkeypatch.setenv("PATH", str(place.root))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (place.root / ".venvs").mkdir()
+    found = install(Plan("3.8.0", Path("envs/triton-3.8.0.txt")))
+    missing = "uv is not installed; run: python -m pip install -r envs/run.txt"
+    assert found.contents == Unavailable(reason=missing)
 
 
 def test_a_reason_takes_the_place_of_an_older_environment(place: Place) -> None:

@@ -51,6 +51,10 @@ def test_make_knows_the_target(target: str) -> None:
     assert {"versions-test": "-m versions", "envs/triton-3.9.0.txt": "uv pip compile"}[target] in done.stdout
 
 
+def test_ci_looks_for_the_known_changes() -> None:
+    assert "\nmake versions-test\n" in (ROOT / ".ci/run").read_text("utf-8")
+
+
 def test_both_kinds_of_command_are_there() -> None:
     assert sum(command.startswith("snakemake --cores 2 versions") for command in commands()) == 3
     assert "make envs/triton-3.9.0.txt" in commands()

@@ -43,14 +43,14 @@ def test_a_release_that_is_blocked_is_a_column_with_its_reason() -> None:
     html, markdown = texts(found)
     assert "no space left" in html
     assert "| 3.9.0 | ■ blocked: no space left |" in markdown
-    assert "Triton 3.6.0 (3.9.0 blocked): 1 kernel(s)" in conclusion(found)
+    assert "Triton 3.6.0 (3.9.0 blocked); kernels: 1, rows: 2;" in conclusion(found)
     assert [len(line.places) for _, lines in build_page(found).kernels for line in lines] == [2, 2]
 
 
 def test_nothing_at_all_is_a_page_too() -> None:
     found = compare_versions([blocked("3.8.0", "no network")], {})
     html, markdown = texts(found)
-    assert "Triton none (3.8.0 blocked): 0 kernel(s), 0 rows" in conclusion(found)
+    assert "Triton none (3.8.0 blocked); kernels: 0, rows: 0" in conclusion(found)
     assert html.rstrip().endswith("</html>")
     assert "no network" in markdown
 
