@@ -2,15 +2,9 @@
 import shlex
 import sys
 
+from assay import installation
 from assay.config import stage_settings
 from assay.environment import fingerprint
-from assay.installation import (
-    VERSION,
-    attempt,
-    locked_versions,
-    record_functions,
-    records_among,
-)
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 

@@ -28,6 +28,7 @@ from assay.installation import (
     Installation,
     installation_path,
     is_whole,
+    next_attempt,
     read_installation,
     write_installation,
 )
@@ -59,9 +60,13 @@ class Plan:
 
     def record(self, contents: Contents | Unavailable) -> Installation:
         """Return what there is to say once it was built, or could not be."""
-        digest = sha256_file(self.lock)
-        python = platform.python_version()
-        return Installation(version=self.version, lock_sha256=digest, python=python, contents=contents)
+        return Installation(
+            attempt=next_attempt(self.version),
+            version=self.version,
+            lock_sha256=sha256_file(self.lock),
+            python=platform.python_version(),
+            contents=contents,
+        )
 
 
 def _uv() -> list[str | Path] | Unavailable:
@@ -73,8 +78,8 @@ def _uv() -> list[str | Path] | Unavailable:
 
 
 def _reason(said: str) -> str:
-    """Return the end of what a program said; of a traceback, what was raised."""
-    return said.splitlines()[-1] if said.startswith("Traceback") else said[-400:]
+    """Return what a program said; of a traceback, what was raised."""
+    return said.splitlines()[-1] if said.startswith("Traceback") else said
 
 
 def _run(command: Sequence[str | Path]) -> Unavailable | None:

@@ -5,14 +5,13 @@ A release is served by `envs/triton-<version>.txt`. Its environment stands in `.
 """
 
 import re
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from assay.artifact import canonical, decode, write_bytes
 from assay.errors import RecordError
-from assay.record import Digest, Record, Unavailable
+from assay.record import Count, Digest, Record, Unavailable
 
 LOCKS = Path("envs")
 HOMES = Path(".venvs")
@@ -30,8 +29,9 @@ class Contents(Record, frozen=True, kw_only=True, tag_field="kind", tag="content
 
 
 class Installation(Record, frozen=True, kw_only=True):
-    """One attempt to install a lock, and what came of it."""
+    """One attempt to install a lock, and what came of it. `attempt` grows with each that follows one that failed."""
 
+    attempt: Count
     version: str
     lock_sha256: Digest
     python: str
@@ -96,15 +96,17 @@ def records_among(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if Path(path).is_relative_to(RECORDS)]
 
 
-def attempt(version: str) -> str:
-    """Return what the rule's parameters say of earlier attempts: something new each time as long as they failed.
+def next_attempt(version: str) -> int:
+    """Return the number of the attempt that made this environment, or that is to be made where it is not whole.
 
-    Snakemake runs a rule again when its parameters change: a release that could not be installed is tried once more
-    by each run, and one that was installed is left alone.
+    It is a parameter of the rule, and Snakemake runs a rule again when its parameters change: a release that could not
+    be installed is tried once more by each run, and one that was installed is left alone.
     """
     path = installation_path(version)
+    if not path.is_file():
+        return 1
     try:
-        stands = not path.is_file() or is_whole(version, read_installation(path))
+        known = read_installation(path)
     except RecordError:
-        stands = False
-    return "" if stands else str(time.time_ns())
+        return 0
+    return known.attempt if is_whole(version, known) else known.attempt + 1

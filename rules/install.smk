@@ -5,7 +5,7 @@
 
 
 wildcard_constraints:
-    version=VERSION,
+    version=installation.VERSION,
 
 
 # A checkpoint, since a release that cannot be installed leaves nothing more to make for it, which is no error.
@@ -21,7 +21,7 @@ checkpoint install:
     localrule: True
     params:
         python=sys.version,
-        attempt=lambda wildcards: attempt(wildcards.version),
+        attempt=lambda wildcards: installation.next_attempt(wildcards.version),
     shell:
         "python -m assay install {wildcards.version} --lock {input.lock:q} 2>&1 | tee {log:q}"
 

@@ -28,11 +28,12 @@ rule stage_in_version:
 rule versions:
     input:
         # A function for each release: one that has yet to be tried hides nothing of the others.
-        *record_functions(checkpoints.install, KERNELS),
+        *installation.record_functions(checkpoints.install, KERNELS),
         modules=modules("versions"),
         templates=sorted(str(path) for path in Path("reports").glob("*")),
         installed=expand(
-            ".venvs/{version}/installation.json", version=locked_versions()
+            ".venvs/{version}/installation.json",
+            version=installation.locked_versions(),
         ),
     output:
         update("results/versions.json"),
@@ -41,6 +42,6 @@ rule versions:
     log:
         "results/logs/versions.log",
     params:
-        records=lambda wildcards, input: records_among(input),
+        records=lambda wildcards, input: installation.records_among(input),
     shell:
         "python -m assay versions --installation {input.installed:q} --record {params.records:q} 2>&1 | tee {log:q}"

@@ -12,9 +12,9 @@ from assay.errors import RecordError
 from assay.installation import (
     Contents,
     Installation,
-    attempt,
     installation_path,
     locked_versions,
+    next_attempt,
     read_installation,
     release_order,
     version_records,
@@ -26,7 +26,7 @@ CONTENTS = Contents(distributions={"triton": "3.8.0"})
 
 
 def known(contents: Contents | Unavailable) -> Installation:
-    return Installation(version="3.8.0", lock_sha256="0" * 64, python="3.11.7", contents=contents)
+    return Installation(attempt=3, version="3.8.0", lock_sha256="0" * 64, python="3.11.7", contents=contents)
 
 
 @pytest.fixture
@@ -96,22 +96,22 @@ def test_no_record_is_made_where_it_is_not(folder: Path) -> None:
 
 
 def test_only_what_failed_is_tried_again(folder: Path) -> None:
-    assert attempt("3.8.0") == ""
+    assert next_attempt("3.8.0") == 1
     write(CONTENTS)
-    assert attempt("3.8.0") == ""
+    assert next_attempt("3.8.0") == 3
     write(Unavailable(reason="no network"))
-    assert attempt("3.8.0") != attempt("3.8.0")
+    assert next_attempt("3.8.0") == 4
 
 
 def test_an_environment_of_which_something_is_gone_is_tried_again(folder: Path) -> None:
     write(CONTENTS, python=False)
-    assert attempt("3.8.0") != ""
+    assert next_attempt("3.8.0") == 4
 
 
 def test_a_file_that_says_nothing_is_tried_again(folder: Path) -> None:
     write(CONTENTS)
     installation_path("3.8.0").write_text("{}", "utf-8")
-    assert attempt("3.8.0") != ""
+    assert next_attempt("3.8.0") == 0
 
 
 def test_what_cannot_be_read_is_refused_by_name(folder: Path) -> None:

@@ -147,7 +147,8 @@ class TestRun:
         """Return what the command says of the records as they are now."""
         records = sorted(
             str(path.relative_to(compared.project.root))
-            for path in compared.project.root.glob("results/versions/3.6.0/**/*.json")
+            for pattern in ("*.json", "[!.]*/*.json")
+            for path in (compared.project.root / "results/versions/3.6.0").glob(pattern)
         )
         done = compared.project.assay(
             "versions", "--installation", ".venvs/3.6.0/installation.json", "--record", *records
