@@ -25,8 +25,8 @@ from assay.record import (
     Verdict,
 )
 
-Field = Literal["outcome", "checks", "instructions", "registers", "stack", "shared", "cubin"]
-FIELDS: tuple[Field, ...] = ("outcome", "checks", "instructions", "registers", "stack", "shared", "cubin")
+Field = Literal["outcome", "checks", "instructions", "registers", "stack", "shared", "binary"]
+FIELDS: tuple[Field, ...] = ("outcome", "checks", "instructions", "registers", "stack", "shared", "binary")
 """What is compared: `checks` of the interpreter, all from `instructions` on of a build. Amounts are in bytes."""
 
 
@@ -141,7 +141,7 @@ def _interpreted(found: Interpreter, variant: str) -> Cell | None:
 
 
 def _counts(binary: Binary) -> str:
-    counts = [f"{name} {count}" for name, count in sorted(binary.instructions.ptx.items()) if count]
+    counts = [f"{name} {count}" for name, count in sorted(binary.instructions.assembly.items()) if count]
     return ", ".join(counts) or "no instructions of interest"
 
 
@@ -153,7 +153,7 @@ def _figures(binaries: Sequence[Binary]) -> dict[Field, str]:
             "registers": str(binary.registers),
             "stack": str(binary.stack_bytes),
             "shared": str(binary.shared_bytes),
-            "cubin": binary.cubin_sha256,
+            "binary": binary.binary_sha256,
         }
         for binary in binaries
     ]

@@ -26,13 +26,13 @@ class Known:
 
 def _products(build: Build, kinds: Sequence[str]) -> bool:
     """Return whether there are tf32 products of these kinds in the code."""
-    names = {name for binary in build.binaries for name in matrix_names(binary.instructions.ptx, "tf32")}
+    names = {name for binary in build.binaries for name in matrix_names(binary.instructions.assembly, "tf32")}
     return any(name.startswith(f"{kind}.") for name in names for kind in kinds)
 
 
 def _gave_up(kinds: Sequence[str]) -> Callable[[Build, Build], bool]:
     def shows(older: Build, newer: Build) -> bool:
-        after = [name for binary in newer.binaries for name in matrix_names(binary.instructions.ptx)]
+        after = [name for binary in newer.binaries for name in matrix_names(binary.instructions.assembly)]
         return _products(older, kinds) and bool(newer.binaries) and not after
 
     return shows

@@ -102,8 +102,8 @@ def _changed(row: Row, version: str) -> set[str]:
 
 
 def _figure(field: Field, text: str, changed: bool) -> Figure:
-    if field == "cubin":
-        return Figure(f"cubin {' + '.join(map(short, text.split(' + ')))}", text, changed)
+    if field == "binary":
+        return Figure(f"binary {' + '.join(map(short, text.split(' + ')))}", text, changed)
     told = f"{text} {LABELS.get(field, '')}".strip()
     return Figure(told, told, changed)
 

@@ -44,7 +44,7 @@ alternatives = st.sampled_from(
         SOME,
         with_binary(SOME, registers=20),
         with_binary(SOME, stack_bytes=1280),
-        with_binary(SOME, cubin_sha256="0" * 64),
+        with_binary(SOME, binary_sha256="0" * 64),
         with_binary(SOME, shared_bytes=64),
         with_build(SOME, compiled=FAILED, binaries=[]),
         with_check(SOME, FAILED),
@@ -120,8 +120,8 @@ def test_every_field_of_a_binary_is_compared() -> None:
     assert fields(SOME, with_binary(SOME, registers=20)) == [(target, "registers")]
     assert fields(SOME, with_binary(SOME, stack_bytes=1280)) == [(target, "stack")]
     assert fields(SOME, with_binary(SOME, shared_bytes=64)) == [(target, "shared")]
-    assert fields(SOME, with_binary(SOME, cubin_sha256="0" * 64)) == [(target, "cubin")]
-    counts = msgspec.structs.replace(SOME.compile.builds[0].binaries[0].instructions, ptx={"mma.tf32": 2})
+    assert fields(SOME, with_binary(SOME, binary_sha256="0" * 64)) == [(target, "binary")]
+    counts = msgspec.structs.replace(SOME.compile.builds[0].binaries[0].instructions, assembly={"mma.tf32": 2})
     assert fields(SOME, with_binary(SOME, instructions=counts)) == [(target, "instructions")]
 
 

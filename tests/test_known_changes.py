@@ -12,7 +12,7 @@ BEFORE, AFTER, LATER = (3, 7, 1), (3, 8, 0), (3, 9, 0)
 def made(target: str, ptx: dict[str, int], stack: int = 0) -> Build:
     """Return a build for a target whose code has these instructions and this stack."""
     plain = build(SOFTMAX.variants[0], target, "ragged")
-    code = replaced(plain.binaries[0], instructions=Instructions(ptx=ptx, sass={}), stack_bytes=stack)
+    code = replaced(plain.binaries[0], instructions=Instructions(assembly=ptx, machine={}), stack_bytes=stack)
     changed: Build = replaced(plain, binaries=[code])
     return changed
 

@@ -85,13 +85,15 @@ class TestRun:
         rows = [(row.kernel, row.target, list(row.cells)) for row in first.read().rows]
         assert rows == [(name, target, [*INSTALLED]) for name in ("one", "two") for target in (None, "sm_80")]
 
+    def test_everything_is_interpreted_and_compiled(self, first: Compared) -> None:
+        assert {cell.outcome for row in first.read().rows for cell in row.cells.values()} == {"passed"}
+
     def test_one_compiler_under_two_names_makes_the_same(self, first: Compared) -> None:
         assert [change for row in first.read().rows for change in row.changes] == []
 
     def test_the_last_line_says_what_was_found(self, first: Compared) -> None:
-        assert (
-            "Triton 3.6.0, 3.8.0 (3.9.0 blocked): 2 kernel(s), 4 rows; changes between neighbours: 0" in first.printed
-        )
+        said = "Triton 3.6.0, 3.8.0 (3.9.0 blocked); kernels: 2, rows: 4; differences between neighbours: 0"
+        assert said in first.printed
 
     def test_nothing_outside_what_git_ignores_is_written(self, first: Compared) -> None:
         assert {path.name for path in (first.project.root / ".venvs").iterdir()} == {*INSTALLED, BLOCKED, ".locks"}

@@ -64,7 +64,7 @@ def test_what_differs_is_marked_where_it_stands() -> None:
 
 
 def test_only_what_a_reader_must_know_stands_outside_the_matrix() -> None:
-    counted = compared(SOME, with_binary(SOME, registers=20, cubin_sha256="0" * 64, shared_bytes=8))
+    counted = compared(SOME, with_binary(SOME, registers=20, binary_sha256="0" * 64, shared_bytes=8))
     assert build_page(counted).notable == []
     failing = compared(SOME, with_build(SOME, compiled=FAILED, binaries=[]))
     (group,) = build_page(failing).notable

@@ -5,6 +5,7 @@ import hashlib
 import sys
 import zipfile
 from collections.abc import Mapping
+from importlib.metadata import distribution
 from pathlib import Path
 
 TAG = "py3-none-any"
@@ -48,9 +49,15 @@ def lock_of(folder: Path, version: str, files: Mapping[str, str] | None = None) 
 
     The torch and Triton that are imported are those of the tests, unless `files` says otherwise.
     """
-    shown = {"here.pth": seen_from_here()} if files is None else files
+    shown = {"here.pth": seen_from_here(), **_backends(version)} if files is None else files
     wheels = make_wheel(folder, "torch", "2.11.0", {}), make_wheel(folder, "triton", version, shown)
     return "".join(map(pin, wheels))
+
+
+def _backends(version: str) -> dict[str, str]:
+    """Return the file by which Triton finds its compilers: the real one's is hidden behind a wheel of the same name."""
+    named = distribution("triton").read_text("entry_points.txt")
+    return {} if named is None else {f"triton-{version}.dist-info/entry_points.txt": named}
 
 
 def index_variables(folder: Path, cache: Path) -> dict[str, str]:
