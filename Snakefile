@@ -2,14 +2,11 @@
 import shlex
 import sys
 
-from assay import installation
 from assay.config import stage_settings
-from assay.environment import fingerprint
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 
 SETTINGS, KERNELS, EVIDENCE, OPTIONAL = plan(config)
-FINGERPRINT = fingerprint()
 
 # In a rule, `python` is the one that runs Snakemake, whatever the PATH.
 PYTHON = shlex.quote(sys.executable)

@@ -3,6 +3,8 @@
 # inputs:  the modules, envs/triton-<version>.txt
 # outputs: .venvs/<version>/, results/versions/<version>/environment.json
 
+from assay import installation
+
 
 wildcard_constraints:
     version=installation.VERSION,
