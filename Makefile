@@ -1,6 +1,8 @@
 # make report   makes .venv and runs `snakemake --cores 1 report`
 # make test     makes .venv and runs every check and test
 # make slurm-test    as root: starts a Slurm of one node here, installed if need be, and runs the pipeline through it
+# make versions-test    installs every Triton release that envs/ locks, and looks for the known changes between them
+# make envs/triton-3.8.0.txt    locks a release anew, from the .in file beside it
 # make bench-sweep    on a device: a search space against triton.autotune
 # make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
 # make bench-growth   with no device: what 10, 25 and 50 generated kernels cost; ARGUMENTS="--sizes 5 10 --cores 4"
@@ -11,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test slurm-test bench-sweep bench-repeat bench-growth picture wheelhouse
+.PHONY: report check test slurm-test versions-test bench-sweep bench-repeat bench-growth picture wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -23,8 +25,8 @@ PYTHON := 3.12
 MACHINE := x86_64
 WHEELHOUSE := wheelhouse
 TAGS := manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014 manylinux_2_5 manylinux1
-# A node has these already: torch, triton and what torch brings along for itself.
-ON_THE_NODE := torch|triton|filelock|fsspec|mpmath|networkx|setuptools|sympy
+# A node has these already: torch, triton and what torch brings along for itself. Without a network, uv has no use.
+ON_THE_NODE := torch|triton|filelock|fsspec|mpmath|networkx|setuptools|sympy|uv
 # Of these there is no wheel to download; they are pure Python, so one built here serves anywhere.
 WITHOUT_WHEEL := bagit|connection-pool
 
@@ -42,6 +44,14 @@ test: .venv/test.done
 slurm-test: .venv/slurm.done
 	@$(BIN)/python tests/cluster.py
 	$(BIN)/python -m pytest -m slurm tests/test_slurm.py
+
+versions-test: .venv/test.done
+	$(BIN)/python -m pytest -m versions tests/test_known_versions.py
+
+# The newest releases that go together, with the sha256 of every file, for any Python and machine that is served.
+envs/triton-%.txt: envs/triton-%.in envs/stages.in | .venv/run.done
+	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --custom-compile-command "make $@" --output-file $@ $<
 
 # Options of a benchmark; it has --help.
 ARGUMENTS :=

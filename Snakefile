@@ -3,12 +3,10 @@ import shlex
 import sys
 
 from assay.config import stage_settings
-from assay.environment import fingerprint
 from assay.sources import modules, workflow_files
 from assay.workflow import only_run, plan
 
 SETTINGS, KERNELS, EVIDENCE, OPTIONAL = plan(config)
-FINGERPRINT = fingerprint()
 
 # In a rule, `python` is the one that runs Snakemake, whatever the PATH.
 PYTHON = shlex.quote(sys.executable)
@@ -46,6 +44,8 @@ include: "rules/teeth.smk"
 include: "rules/claims.smk"
 include: "rules/report.smk"
 include: "rules/bundle.smk"
+include: "rules/install.smk"
+include: "rules/versions.smk"
 
 
 onstart:

@@ -111,6 +111,15 @@ COMMANDS = {
         "status README.md --check --evidence archive",
         f"0: written, or as the evidence has it; 1: with --check, a page says something else; {REFUSED}",
     ),
+    "install": Command(
+        "build the locked environment of one Triton release",
+        "install 3.8.0",
+        f"0: built, or what is written says why it is not; {REFUSED}",
+    ),
+    "versions": Command(
+        "show what changed from one Triton release to the next",
+        "versions --installation .venvs/3.8.0/installation.json --record results/versions/3.8.0/environment.json",
+    ),
 }
 
 

@@ -3,6 +3,10 @@
 # inputs:  the stage's modules; the fingerprint stands for the machine, whose changes no file shows
 # outputs: results/environment.json
 
+from assay.environment import fingerprint
+
+FINGERPRINT = fingerprint()
+
 
 rule environment:
     input:

@@ -86,7 +86,9 @@ class Project:
             start_new_session=True,
         )
 
-    def run(self, *command: str, variables: Mapping[str, str] = NONE) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, *command: str, variables: Mapping[str, str] = NONE, limit_s: int = 300
+    ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end; `stdout` is all that it printed."""
         return subprocess.run(
             command,
@@ -96,7 +98,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=limit_s,
             check=False,
         )
 

@@ -75,6 +75,7 @@ def test_the_profile_asks_for_cores_where_a_stage_has_workers() -> None:
         "gpu",
         "timing",
         "plant",
+        "stage_in_version",
     }
 
 
@@ -92,7 +93,7 @@ def test_the_plugin_is_pinned_and_in_no_other_environment() -> None:
 def test_make_and_ci_run_the_test_and_a_plain_pytest_does_not() -> None:
     assert "-m pytest -m slurm tests/test_slurm.py" in MAKEFILE
     assert "\nmake slurm-test\n" in (ROOT / ".ci/run").read_text("utf-8")
-    assert "-m 'not slurm'" in PYPROJECT
+    assert "-m 'not slurm and not versions'" in PYPROJECT
 
 
 def test_the_guide_installs_as_make_does() -> None:
