@@ -11,7 +11,7 @@ from typing import Any
 import axe_playwright_python
 import pytest
 from browser import obstacle, started
-from playwright.sync_api import Browser, BrowserContext, Locator
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator
 from playwright.sync_api import Page as Tab
 from records import MATMUL, SOFTMAX, Subject, claim, claims_of, device, evidence_of, replaced
 from test_merge import pool
@@ -23,6 +23,8 @@ from assay.outcomes import MARKS
 from assay.record import Cause, Link, Outcome
 
 PHONE, LAPTOP = (390, 844), (1366, 768)
+PAPER = 703
+"""The width of A4 without margins of 12 mm, in pixels of CSS."""
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 LONG = "a-name-without-a-break-" * 12
 
@@ -122,13 +124,18 @@ def visit(browser: Browser, files: dict[str, Path]) -> Iterator[Callable[..., Vi
 
     def go(name: str, size: tuple[int, int] = LAPTOP, dark: bool = False, **options: Any) -> Visit:
         scheme: Any = "dark" if dark else "light"
+
+        def refuse(dialog: Dialog) -> None:
+            said.append(dialog.message)
+            dialog.dismiss()
+
         contexts.append(
             browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, **options)
         )
         tab, said, asked = contexts[-1].new_page(), list[str](), list[str]()
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        tab.on("dialog", refuse)
         tab.on("request", lambda request: asked.append(request.url))
         tab.add_init_script(WATCH)
         url = files[name].as_uri()
@@ -206,6 +213,8 @@ def test_on_paper_everything_is_open_and_nothing_is_cut_off(visit: Callable[...,
     assert seen.run("getComputedStyle(document.querySelector('.matrix-box')).overflow") == "visible"
     spelled = seen.run("getComputedStyle(document.querySelector('a.source'), '::after').content")
     assert spelled == '" (" attr(title) ")"' or "results/claims.json" in spelled
+    seen.tab.set_viewport_size({"width": PAPER, "height": 1000})
+    assert seen.run("document.documentElement.scrollWidth") <= PAPER
     assert seen.tab.pdf().startswith(b"%PDF")
     assert seen.at("details:not([open])").count() == folded
 
