@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from assay.record import Claim, StageName, Tier
-from assay.targets import capability_of, capability_text
+from assay.targets import capability_of, capability_text, is_amd
 
 REPORT = "snakemake --cores 1 report"
 TEETH = "snakemake --cores 1 teeth"
@@ -32,9 +32,10 @@ class Remedy:
 
 def device_for(target: str) -> str:
     """Return which device a target is, in words; a compute capability only where the name says one."""
-    if re.fullmatch(r"sm_[0-9]{2,3}[af]?", target):
-        return f"a machine with an NVIDIA GPU of compute capability {capability_text(capability_of(target))} ({target})"
-    return f"a machine with a GPU that is {target}"
+    capability = capability_of(target) if re.fullmatch(r"sm_[0-9]{2,3}[af]?", target) else None
+    if capability is not None:
+        return f"a machine with an NVIDIA GPU of compute capability {capability_text(capability)} ({target})"
+    return f"a machine with {'an AMD' if is_amd(target) else 'a'} GPU that is {target}"
 
 
 def _again(claim: Claim) -> str:

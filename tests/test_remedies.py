@@ -48,7 +48,11 @@ def test_a_blocked_claim_names_the_device_that_it_waits_for() -> None:
     assert found.command == REPORT
 
 
-@pytest.mark.parametrize("target", ["gfx942", "sm_", "sm_9", "sm_x0", "sm_90; rm -rf /", "sm_٩٠"])
+def test_amds_targets_are_called_amds() -> None:
+    assert device_for("gfx942") == "a machine with an AMD GPU that is gfx942"
+
+
+@pytest.mark.parametrize("target", ["sm_", "sm_9", "sm_x0", "sm_90; rm -rf /", "sm_٩٠"])
 def test_a_target_of_another_kind_is_called_by_its_name(target: str) -> None:
     assert device_for(target) == f"a machine with a GPU that is {target}"
 
