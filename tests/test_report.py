@@ -44,7 +44,7 @@ from assay.markdown import escape
 from assay.matrix import TARGET_TIERS, WHOLE_TIERS, mark
 from assay.outcomes import MARKS
 from assay.page import Page, build_page, render, source_hash
-from assay.record import Cause, Claim, Claims, Outcome, StageName, Teeth, Unavailable, Verdict
+from assay.record import Cause, Claim, Claims, Link, Outcome, StageName, Teeth, Unavailable, Verdict
 
 ROOT = Path(__file__).parents[1]
 VOID = {"meta", "br", "hr", "img", "input", "link", "base", "wbr"}
@@ -230,6 +230,21 @@ def test_a_check_more_takes_little_room() -> None:
     (small_html, small_markdown), (large_html, large_markdown) = sizes
     assert (large_html - small_html) / 80 < 700
     assert (large_markdown - small_markdown) / 80 < 200
+
+
+def test_a_claim_more_with_evidence_of_its_own_takes_little_room() -> None:
+    record = evidence_of(MATMUL, device())[0]
+
+    def page(number: int) -> tuple[bytes, bytes]:
+        link = Link(artifact=record.path, sha256=record.sha256, pointer="/result/checks/1")
+        return pages_of(
+            (MATMUL,), [claim(variant=f"ieee/{n}", reason=f"case {n}", links=[link]) for n in range(number)]
+        )
+
+    (small_html, small_markdown), (large_html, large_markdown) = page(100), page(300)
+    # So a thousand claims leave half of 2 MiB to everything else; what stands at a place is quoted once.
+    assert (len(large_html) - len(small_html)) / 200 < 1000
+    assert (len(large_markdown) - len(small_markdown)) / 200 < 250
 
 
 def swept(subject: Subject, change: Callable[[Any], Any]) -> Evidence:
