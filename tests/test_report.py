@@ -511,6 +511,9 @@ def assert_only_its_own_script_runs(html: bytes) -> None:
     (policy,) = (v for v in Reader(html).values("content") if v.startswith("default-src"))
     (allowed,) = (rule for rule in policy.split("; ") if rule.startswith("script-src "))
     assert allowed == f"script-src {source_hash(script)}"
+    styles = re.findall("<style>(.*?)</style>", page, re.DOTALL)
+    (allowed,) = (rule for rule in policy.split("; ") if rule.startswith("style-src "))
+    assert allowed == " ".join(["style-src", *map(source_hash, styles)])
     assert script == (ROOT / "reports/report.js").read_text("utf-8")
     assert "default-src 'none'" in policy
 
