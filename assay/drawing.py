@@ -37,10 +37,12 @@ _SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,
 }
 
-_KEPT = ("stroke-width", "stroke-dasharray", "text-anchor", "font-size", "font-weight")
-"""Properties of style that stay, as attributes; the others are matplotlib's defaults, or colours."""
+_KEPT = ("stroke-width", "stroke-dasharray", "text-anchor", "font-weight")
+"""Properties of style that stay, as attributes; the others are defaults, colours, or the font, which is the page's."""
 
 _NUMBER = re.compile(r"-?\d+\.\d+")
+_UPRIGHT = re.compile(r"M([\d.-]+) ([\d.-]+)L\1 ([\d.-]+)(?![\d.])")
+_LEVEL = re.compile(r"M([\d.-]+) ([\d.-]+)L([\d.-]+) \2(?![\d.])")
 
 
 class _Texts:
@@ -181,9 +183,10 @@ def _local(name: str) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Return geometry to a tenth of a pixel: coarse enough that the last digits of two machines do not show."""
+    """Return geometry to a tenth of a pixel, so that the last digits of a sum do not show, and in its short form."""
     short = _NUMBER.sub(lambda match: f"{round(float(match[0]), 1) + 0.0:g}", " ".join(text.split()))
-    return re.sub(r" ?([A-Za-z]) ?", r"\1", short)
+    line = re.sub(r" ?([A-Za-z]) ?", r"\1", short)
+    return _LEVEL.sub(r"M\1 \2H\3", _UPRIGHT.sub(r"M\1 \2V\3", line))
 
 
 def _declarations(element: ElementTree.Element) -> dict[str, str]:
@@ -197,7 +200,7 @@ def _style(element: ElementTree.Element) -> dict[str, str]:
     if _local(element.tag) == "text":
         style.setdefault("fill", _COLOURS["ink"])
     colours = [f"{kind}-{_TONES[style[kind]]}" for kind in ("fill", "stroke") if style.get(kind) in _TONES]
-    kept = {name: style[name].removesuffix("px") for name in _KEPT if name in style}
+    kept = {name: style[name] for name in _KEPT if style.get(name) not in (None, "start")}
     return {"class": " ".join(colours), **kept}
 
 

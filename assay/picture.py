@@ -233,7 +233,7 @@ def key(entries: Sequence[Series], top: float = 0.0) -> Panel:
 def _cell(value: Cell) -> str:
     """Return a cell that no spreadsheet takes for a formula: an apostrophe stands before what would begin one."""
     if not isinstance(value, str):
-        return "" if value is None else repr(value)
+        return "" if value is None else repr(value).removesuffix(".0")
     text = named(value, 1000)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 

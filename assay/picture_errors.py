@@ -12,7 +12,7 @@ from assay.picture import Picture, Table, decades, named, series_of
 from assay.picture_lanes import UNIT_PIXELS, Lane, Track, key_and_top, lanes_panel, unit_panel
 from assay.record import Comparison, NonFinite, Number, Unavailable, as_float
 
-MOST_TRACKS = 60
+MOST_TRACKS = 48
 """Marks, each with a line of its own, that a picture has room for."""
 
 MOST_NAMED = 4
@@ -94,8 +94,8 @@ def said_of(found: Sequence[Margin]) -> str:
 
 def _told(margin: Margin) -> str:
     worst = margin.comparison.worst
-    figures = f"error {scientific(worst.error)}, bound {scientific(worst.bound)}"
-    return f"{margin.variant}, {margin.comparison.output}: {figures}, {_of_bound(margin)}"
+    figures = f"{scientific(worst.error)} of {scientific(worst.bound)}"
+    return f"{margin.variant}, {margin.comparison.output}: {figures}, {margin.comparison.rule}"
 
 
 def _note(of_case: Sequence[Margin]) -> str:

@@ -28,7 +28,7 @@ from assay.picture_lanes import FOOT_PIXELS, MARGIN, UNIT_PIXELS, unit_panel
 from assay.record import Count, Estimate, Row, Sweep, Unavailable
 
 MOST_ENTRANTS = 12
-MOST_BLOCKS = 60
+MOST_BLOCKS = 32
 NAME_PIXELS = 17
 STRIP_PIXELS = 24
 GAP_PIXELS = 5
@@ -127,12 +127,13 @@ def _medians(found: Sequence[Sampled], height: float) -> Panel:
     """Return the bars of the medians, each with its interval."""
     axis = linear(max(max(one.time.median, one.time.high) for one in found) / 1e6, 3)
     shown: list[Bar | Line] = []
+    intervals: list[tuple[float, float] | None] = []
     for place, one in enumerate(found):
         y = place * LANE_PIXELS + NAME_PIXELS + STRIP_PIXELS / 2
         low, high = (max(0.0, end) / 1e6 for end in (one.time.low, one.time.high))
         shown.append(Bar(0.0, one.time.median / 1e6, y, 12, _tone(one), one.row.kind != "peer"))
-        places = ((low, y), (high, y), None, (low, y - 4), (low, y + 4), None, (high, y - 4), (high, y + 4))
-        shown.append(Line(places, "ink", 1.5))
+        intervals += [(low, y), (high, y), None, (low, y - 4), (low, y + 4), None, (high, y - 4), (high, y + 4), None]
+    shown.append(Line(tuple(intervals), "ink", 1.5))
     return Panel(MARGIN, 0, LEFT_PIXELS - 2 * MARGIN - 8, height, axis, Axis(height, 0), tuple(shown))
 
 
@@ -227,11 +228,13 @@ def _table(name: str, found: Sequence[Sampled], sweep: Sweep, groups: Sequence[r
         inside = [_within(one.samples, block) for one in found]
         low, high = _ends(clocks, block)
         if len(block) == 1:
-            rows.append((f"round {label}", "", *(values[0] if values else None for values in inside), low))
+            rows.append((label, "", *(values[0] if values else None for values in inside), low))
             continue
-        rows.append((f"rounds {label}", "least", *(min(values, default=None) for values in inside), low))
-        rows.append((f"rounds {label}", "greatest", *(max(values, default=None) for values in inside), high))
-    return Table(name, ("of", "which", *(f"{one.row.entrant} (ns)" for one in found), "SM clock (MHz)"), tuple(rows))
+        rows.append((label, "least", *(min(values, default=None) for values in inside), low))
+        rows.append((label, "greatest", *(max(values, default=None) for values in inside), high))
+    return Table(
+        name, ("rounds", "which", *(f"{one.row.entrant} (ns)" for one in found), "SM clock (MHz)"), tuple(rows)
+    )
 
 
 def samples_picture(name: str, kernel: str, sweep: Sweep) -> Picture | Unavailable:

@@ -54,7 +54,7 @@ def test_the_table_has_medians_with_intervals_and_every_round() -> None:
     found = sweep()
     table = picture_of(found).table
     entrants = [one for one in found.rows if one.kind != "twin"]
-    assert table.columns == ("of", "which", *(f"{one.entrant} (ns)" for one in entrants), "SM clock (MHz)")
+    assert table.columns == ("rounds", "which", *(f"{one.entrant} (ns)" for one in entrants), "SM clock (MHz)")
     assert [r[:2] for r in table.rows[:3]] == [("median", ""), ("interval", "low"), ("interval", "high")]
     assert len(table.rows) == 3 + ROUNDS
     assert [r[2] for r in table.rows[3:]] == found.rows[0].samples_ns
