@@ -57,6 +57,11 @@ class Margin:
         """Whether the bound is not kept; NaN does not keep it."""
         return self.comparison.past_bound > 0 or not as_float(self.share) <= 1
 
+    @property
+    def severity(self) -> tuple[bool, tuple[bool, float]]:
+        """A sort key: what is past its bound stands above all that is not, then the larger share."""
+        return self.past, rank(self.share)
+
 
 def margins(found: Sequence[Found]) -> list[Margin]:
     """Return the margins of all cases and precisions that were compared, in the order of the record."""
@@ -65,7 +70,7 @@ def margins(found: Sequence[Found]) -> list[Margin]:
         for comparison in one.comparisons:
             key = one.check.case, one.precision
             margin = Margin(*key, one.check.variant, one.told.mark.word, comparison)
-            if key not in worst or rank(margin.share) > rank(worst[key].share):
+            if key not in worst or margin.severity > worst[key].severity:
                 worst[key] = margin
     return list(worst.values())
 
@@ -81,7 +86,7 @@ def _of_bound(margin: Margin) -> str:
 
 def said_of(found: Sequence[Margin]) -> str:
     """Return what the picture shows: the case furthest past its bound, or the one nearest to it."""
-    worst = max(found, key=lambda margin: rank(margin.share))
+    worst = max(found, key=lambda margin: margin.severity)
     cases = len(distinct(margin.case for margin in found))
     past = len(distinct(margin.case for margin in found if margin.past))
     who = f"{named(worst.case)} with {named(worst.variant)}, {_of_bound(worst)}"
@@ -109,9 +114,9 @@ def _note(of_case: Sequence[Margin]) -> str:
 def _kept(found: Sequence[Margin]) -> list[str]:
     """Return the cases that have a lane: all, or as many of those nearest to their bounds as there is room for."""
     tracks = Counter(margin.case for margin in found)
-    worst: dict[str, tuple[bool, float]] = {}
+    worst: dict[str, tuple[bool, tuple[bool, float]]] = {}
     for margin in found:
-        worst[margin.case] = max(worst.get(margin.case, (False, 0.0)), rank(margin.share))
+        worst[margin.case] = max(worst.get(margin.case, margin.severity), margin.severity)
     nearest = sorted(tracks, key=lambda case: worst[case], reverse=True)
     room = accumulate(tracks[case] for case in nearest)
     chosen = {case for case, used in zip(nearest, room, strict=True) if used <= MOST_TRACKS or case == nearest[0]}
