@@ -7,6 +7,7 @@ may have one alone, and colours, which become classes of the page's stylesheet.
 """
 
 import io
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from functools import singledispatch
@@ -158,6 +159,8 @@ def _panel(figure: Any, panel: Panel, height: float, texts: _Texts) -> None:
 
 def _drawn(picture: Picture, texts: _Texts) -> bytes:
     """Return what matplotlib makes of a picture, whatever the settings of whoever runs this."""
+    # It would tell of a settings file that it cannot read and of a cache for fonts that it cannot keep: neither counts.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

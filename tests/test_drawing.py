@@ -78,6 +78,7 @@ def test_the_same_picture_gives_the_same_bytes_in_another_process_and_in_another
     env = {"PYTHONPATH": PYTHON_PATH, "PYTHONHASHSEED": "1", "MPLBACKEND": "pdf", "HOME": "/nonexistent"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == draw(picture(*everything()))
+    assert done.stderr == ""
 
 
 def test_no_setting_of_the_user_changes_a_picture(tmp_path: Path) -> None:
