@@ -8,10 +8,12 @@ from assay.picture import WIDTH, Axis, Picture, Series, Table, linear, named, se
 from assay.picture_lanes import UNIT_PIXELS, Lane, Track, key_and_top, lanes_panel, unit_panel
 from assay.record import Binary, Build, Unavailable
 
-MOST_REGISTERS = 255
-"""Registers a thread, on every NVIDIA target since compute capability 3.5 (CUDA C++ Programming Guide, "Technical
-Specifications per Compute Capability").
+MOST_REGISTERS = (("sm_", 255), ("gfx90a", 512), ("gfx94", 512), ("gfx95", 512), ("gfx11", 256), ("gfx12", 256))
+"""Registers that a thread can have, by how the target's name begins. NVIDIA: CUDA C++ Programming Guide, "Technical
+Specifications per Compute Capability"; AMD: the instruction set guides of CDNA 2 to 4 (vector and accumulation
+registers in one file) and of RDNA 3 and 4 (vector registers).
 """
+LEAST_AXIS = 255
 LEFT_PIXELS = 200
 MOST_NAMED = 3
 KIB = 1024
@@ -31,7 +33,7 @@ class Taken:
     @property
     def register_limit(self) -> int | None:
         """Registers that a thread can have on the target."""
-        return MOST_REGISTERS if self.target.startswith("sm_") else None
+        return next((most for begin, most in MOST_REGISTERS if self.target.startswith(begin)), None)
 
     @property
     def too_large(self) -> bool:
@@ -115,7 +117,7 @@ def _registers(taken: Sequence[Taken], series: dict[tuple[str, bool], Series]) -
         here = [one for one in taken if one.target == target]
         limit = here[0].register_limit
         lanes.append(_lane(target, _tracks(here, series, lambda one: one.binary.registers, limit, "registers"), ""))
-    most = max([MOST_REGISTERS, *(one.binary.registers for one in taken)])
+    most = max([LEAST_AXIS, *(max(one.binary.registers, one.register_limit or 0) for one in taken)])
     return lanes, linear(most, 3)
 
 

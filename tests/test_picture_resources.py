@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import pytest
 from records import MATMUL, TARGETS, compilation, replaced
 
 from assay.picture import Line, Marks, Picture, Spot
-from assay.picture_resources import MOST_REGISTERS, resources_picture
+from assay.picture_resources import resources_picture
 from assay.record import Build, Unavailable
 
 PRECISIONS = {variant.id: variant.precision for variant in MATMUL.variants}
@@ -60,16 +61,24 @@ def test_variants_that_take_the_same_share_a_mark_that_counts_them() -> None:
     picture = picture_of(builds(("sm_90",)))
     found = spots(picture, 1)
     assert len(found) == len(set(PRECISIONS.values()))
-    assert found[0].told == f"ieee/64x64x32, ieee/128x64x64: 168 of {MOST_REGISTERS} registers"
+    assert found[0].told == f"ieee/64x64x32, ieee/128x64x64: 168 of 255 registers"
     assert len(picture.table.rows) == len(PRECISIONS)
 
 
 def test_a_limit_that_is_not_known_is_no_number() -> None:
-    found = [replaced(one, target="gfx942") for one in builds(("sm_90",))]
+    found = [replaced(one, target="xe_hpc") for one in builds(("sm_90",))]
     picture = picture_of(found)
     assert [row[4] for row in picture.table.rows] == [None] * len(PRECISIONS)
     assert not [one for one in picture.panels[1].shown if isinstance(one, Line)]
     assert spots(picture, 1)[0].told.endswith(": 168 registers")
+
+
+@pytest.mark.parametrize(("target", "limit"), [("sm_120", 255), ("gfx942", 512), ("gfx1100", 256)])
+def test_registers_stand_against_the_limit_of_their_target(target: str, limit: int) -> None:
+    picture = picture_of([replaced(one, target=target) for one in builds(("sm_90",))])
+    assert {row[4] for row in picture.table.rows} == {limit}
+    (line,) = (one for one in picture.panels[1].shown if isinstance(one, Line))
+    assert {place[0] for place in line.places if place is not None} == {limit}
 
 
 def test_without_a_build_there_is_no_picture() -> None:
