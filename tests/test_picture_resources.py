@@ -61,7 +61,7 @@ def test_variants_that_take_the_same_share_a_mark_that_counts_them() -> None:
     picture = picture_of(builds(("sm_90",)))
     found = spots(picture, 1)
     assert len(found) == len(set(PRECISIONS.values()))
-    assert found[0].told == f"ieee/64x64x32, ieee/128x64x64: 168 of 255 registers"
+    assert found[0].told == "ieee/64x64x32, ieee/128x64x64: 168 of 255 registers"
     assert len(picture.table.rows) == len(PRECISIONS)
 
 
