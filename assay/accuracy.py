@@ -22,7 +22,9 @@ from assay.outputs import (
     rank,
     tier_of,
 )
-from assay.record import Number
+from assay.picture import Picture
+from assay.picture_errors import errors_picture
+from assay.record import Number, Unavailable
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ContrastRow:
 class Accuracy:
     """One kernel's section. `obstacles` says why a tier has no check, and `honoured` whether the interpreter computed
     in the precision that each variant asked for. `rules`: the bounds by name, each with where it comes from. `cited`:
-    the bounds in numbers, with their places, that a summary of each case and precision names.
+    the bounds in numbers, with their places, that a summary of each case and precision names. `pictures`: one a tier.
     """
 
     kernel: str
@@ -65,6 +67,7 @@ class Accuracy:
     coverage: Coverage
     canaries: list[CanaryRow]
     chart: DotChart | None
+    pictures: list[Picture | Unavailable]
     tables: list[OutputTable]
     rules: dict[str, str]
     bounds: list[str]
@@ -157,6 +160,9 @@ def build_accuracy(kernel: str, records: Records) -> Accuracy:
         coverage=build_coverage(tiers),
         canaries=[row for evidence in tiers for row in canary_rows(evidence)],
         chart=dot_chart(_points(everything)),
+        pictures=[
+            errors_picture(f"errors-{evidence.number}", kernel, tier_of(evidence), group) for evidence, group in found
+        ],
         tables=tables,
         rules=_rules(tiers),
         bounds=bounds,

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from assay.evidence import Evidence, Records, Reference, Told
 from assay.formats import ABSENT, distinct
 from assay.outcomes import Mark
-from assay.record import Binary, Build, Count, Declaration, Digest
+from assay.picture import Picture
+from assay.picture_resources import resources_picture
+from assay.record import Binary, Build, Count, Declaration, Digest, Unavailable
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Compilation:
     case: str
     findings: list[FindingRow]
     rows: list[BinaryRow]
+    picture: Picture | Unavailable
     executed: str
     executions: list[ExecutionRow]
 
@@ -147,6 +150,12 @@ def _executed(rows: Iterable[ExecutionRow]) -> str:
     return ", ".join(f"{count} {predicted}" for predicted, count in sorted(counts.items()))
 
 
+def _picture(kernel: str, evidence: Evidence) -> Picture | Unavailable:
+    declaration: Declaration | None = evidence.artifact.result.declaration
+    precisions = {} if declaration is None else {v.id: v.precision for v in declaration.variants}
+    return resources_picture(f"resources-{evidence.number}", kernel, evidence.artifact.result.builds, precisions)
+
+
 def build_compilation(kernel: str, records: Records) -> Compilation:
     """Return the section of one kernel from its `compile` record, and what its `gpu` record says of the binaries."""
     evidence = records["compile"]
@@ -161,6 +170,7 @@ def build_compilation(kernel: str, records: Records) -> Compilation:
         case=", ".join(sorted({build.case for build in result.builds})),
         findings=_finding_rows(evidence),
         rows=rows,
+        picture=_picture(kernel, evidence),
         executed=_executed(executions),
         executions=executions,
     )

@@ -1,7 +1,6 @@
-"""Geometry of the report's charts. Pure: figures in, positions out; the templates draw them.
+"""Charts as text, for terminals and for the Markdown page; `assay.picture` is what the HTML page has. Pure.
 
-Horizontal positions are percentages of the width, so that a chart fits a phone and a page without scaling its text;
-vertical ones are pixels.
+Positions are percentages of the width.
 """
 
 import math
@@ -9,32 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.formats import distinct, milliseconds, scientific
+from assay.picture import Tick, log_axis, nice_step
 from assay.privacy import printable
 from assay.record import Estimate, NonFinite, Number, Row
 
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "bar", "wedge", "ring")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-LANE_PIXELS = 38
 TEXT_COLUMNS = 60
 MOST_TICKS = 7
 MOST_BARS = 16
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A line across the chart; `label` is empty where labels would crowd."""
-
-    at: float
-    label: str
-
-
-@dataclass(frozen=True)
-class Series:
-    """One precision at one tier. Shape and filling tell series apart where colour does not, and letters in text."""
+class Lettered:
+    """One precision at one tier, and the letter that stands for it."""
 
     label: str
-    shape: str
-    filled: bool
     letter: str
 
 
@@ -51,16 +39,14 @@ class Point:
 @dataclass(frozen=True)
 class Dot:
     at: float
-    series: Series
-    title: str
+    series: Lettered
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One case: its label, the height of its line, and the dots on it."""
+    """One case: its label, and the dots on its line."""
 
     label: str
-    top: int
     dots: list[Dot]
 
 
@@ -68,43 +54,28 @@ class Lane:
 class DotChart:
     """Errors on a logarithmic axis. `left_out` names what such an axis cannot show, with its value."""
 
-    height: int
     ticks: list[Tick]
-    series: list[Series]
+    series: list[Lettered]
     lanes: list[Lane]
     left_out: list[str]
-    summary: str
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One entrant: the bar from 0 to its median, and its interval from `low` to `high`."""
+    """One entrant: the bar from 0 to its median."""
 
     label: str
     note: str
-    top: int
     width: float
-    low: float
-    high: float
     peer: bool
-    best: bool
 
 
 @dataclass(frozen=True)
 class BarChart:
     """Times on a linear axis from 0. `left_out` says which entrants have a time and no bar, where any."""
 
-    height: int
-    ticks: list[Tick]
     bars: list[Bar]
     left_out: str
-    summary: str
-
-
-def log_axis(low: float, high: float) -> tuple[int, int]:
-    """Return the exponents of the decades that enclose positive `low` to `high`, at least one decade apart."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    return first, max(last, first + 1)
 
 
 def log_position(value: float, decades: tuple[int, int]) -> float:
@@ -126,19 +97,14 @@ def _drawable(point: Point) -> bool:
     return not isinstance(point.value, NonFinite) and point.value > 0
 
 
-def all_series(points: Sequence[Point]) -> list[Series]:
-    """Return one series for each precision and tier: a shape for the precision, filled where a device ran."""
-    precisions = distinct(point.precision for point in points)
-    pairs = distinct((point.precision, point.tier) for point in points)
-    return [
-        Series(
-            f"{precision}, {tier}",
-            SHAPES[precisions.index(precision) % len(SHAPES)],
-            tier != "interpreter",
-            LETTERS[place % len(LETTERS)],
-        )
-        for place, (precision, tier) in enumerate(pairs)
-    ]
+def _label(point: Point) -> str:
+    return f"{point.precision}, {point.tier}"
+
+
+def all_series(points: Sequence[Point]) -> list[Lettered]:
+    """Return one series for each precision and tier."""
+    labels = distinct(map(_label, points))
+    return [Lettered(label, LETTERS[place % len(LETTERS)]) for place, label in enumerate(labels)]
 
 
 def dot_chart(points: Sequence[Point]) -> DotChart | None:
@@ -150,26 +116,16 @@ def dot_chart(points: Sequence[Point]) -> DotChart | None:
     decades = log_axis(min(values), max(values))
     series = {entry.label: entry for entry in all_series(points)}
     lanes = [
-        Lane(label, place * LANE_PIXELS, [_dot(p, series, decades) for p in drawn if p.lane == label])
-        for place, label in enumerate(distinct(point.lane for point in points))
+        Lane(lane, [_dot(p, series, decades) for p in drawn if p.lane == lane])
+        for lane in distinct(point.lane for point in points)
     ]
-    left_out = [f"{p.lane}, {p.precision}, {p.tier}: {scientific(p.value)}" for p in points if not _drawable(p)]
-    ends = f"from {scientific(min(values))} to {scientific(max(values))}"
-    summary = f"Errors of {len(lanes)} cases, {ends}, on a logarithmic axis."
-    return DotChart(len(lanes) * LANE_PIXELS, _log_ticks(decades), list(series.values()), lanes, left_out, summary)
+    left_out = [f"{p.lane}, {_label(p)}: {scientific(p.value)}" for p in points if not _drawable(p)]
+    return DotChart(_log_ticks(decades), list(series.values()), lanes, left_out)
 
 
-def _dot(point: Point, series: dict[str, Series], decades: tuple[int, int]) -> Dot:
+def _dot(point: Point, series: dict[str, Lettered], decades: tuple[int, int]) -> Dot:
     assert not isinstance(point.value, NonFinite)
-    label = f"{point.precision}, {point.tier}"
-    return Dot(log_position(point.value, decades), series[label], f"{point.lane}, {label}: {scientific(point.value)}")
-
-
-def nice_step(largest: float) -> float:
-    """Return the step of a linear axis from 0 to `largest`: 1, 2 or 5 times a power of ten, at most five steps."""
-    raw = largest / 5
-    power: float = 10.0 ** math.floor(math.log10(raw))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+    return Dot(log_position(point.value, decades), series[_label(point)])
 
 
 def timed_rows(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
@@ -181,47 +137,30 @@ def timed_rows(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
     ]
 
 
-def _shown(timed: Sequence[tuple[Row, Estimate]], best: Sequence[str]) -> list[tuple[Row, Estimate]]:
-    """Return at most `MOST_BARS` entrants, in order: libraries and the best of each precision before the fastest."""
+def shown_rows(timed: Sequence[tuple[Row, Estimate]], best: Sequence[str], most: int) -> list[tuple[Row, Estimate]]:
+    """Return at most so many entrants, in order: libraries and the best of each precision before the fastest."""
     first = sorted(timed, key=lambda pair: (pair[0].kind != "peer" and pair[0].entrant not in best, pair[1].median))
-    kept = {id(row) for row, _ in first[:MOST_BARS]}
+    kept = {id(row) for row, _ in first[:most]}
     return [pair for pair in timed if id(pair[0]) in kept]
 
 
 def bar_chart(rows: Sequence[Row], best: Sequence[str]) -> BarChart | None:
     """Return a chart of the entrants that have a time, in order; None where none has. `best` names entrants."""
     everything = timed_rows(rows)
-    timed = _shown(everything, best)
+    timed = shown_rows(everything, best, MOST_BARS)
     if not timed:
         return None
     largest = max(max(time.median, time.high) for _, time in timed)
     step = nice_step(largest)
-    count = math.ceil(largest / step - 1e-9)
-    whole = count * step
-    ticks = [Tick(_linear(place * step, whole), f"{place * step / 1e6:.4g}") for place in range(count + 1)]
-    bars = [_bar(row, time, place, whole, row.entrant in best) for place, (row, time) in enumerate(timed)]
-    fastest, least = min(everything, key=lambda pair: pair[1].median)
-    summary = f"Median times of {len(bars)} entrants; fastest {fastest.entrant}, {milliseconds(least.median)} ms."
+    whole = math.ceil(largest / step - 1e-9) * step
+    bars = [_bar(row, time, whole, row.entrant in best) for row, time in timed]
     more = len(everything) - len(timed)
-    left_out = f"{more} more entrants have a time in the table alone" if more else ""
-    return BarChart(len(bars) * LANE_PIXELS, ticks, bars, left_out, summary)
+    return BarChart(bars, f"{more} more entrants have a time in the table alone" if more else "")
 
 
-def _linear(value: float, whole: float) -> float:
-    return round(100 * max(0.0, value) / whole, 3)
-
-
-def _bar(row: Row, time: Estimate, place: int, whole: float, best: bool) -> Bar:
-    return Bar(
-        label=row.entrant,
-        note=f"{milliseconds(time.median)} ms{', best' if best else ''}",
-        top=place * LANE_PIXELS,
-        width=_linear(time.median, whole),
-        low=_linear(time.low, whole),
-        high=_linear(time.high, whole),
-        peer=row.kind == "peer",
-        best=best,
-    )
+def _bar(row: Row, time: Estimate, whole: float, best: bool) -> Bar:
+    note = f"{milliseconds(time.median)} ms{', best' if best else ''}"
+    return Bar(row.entrant, note, round(100 * max(0.0, time.median) / whole, 3), row.kind == "peer")
 
 
 def _column(at: float) -> int:

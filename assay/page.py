@@ -15,12 +15,14 @@ from assay import formats
 from assay.accuracy import Accuracy, build_accuracy
 from assay.binaries import Compilation, build_compilation
 from assay.charts import bars_as_text, dots_as_text
+from assay.drawing import draw
 from assay.evidence import Evidence, Records
 from assay.exhibits import Exhibits, build_exhibits
 from assay.lineage import HEIGHT, WIDTH, Lineage, Source, build_lineage
 from assay.markdown import escape, fenced
 from assay.matrix import TARGET_TIERS, Gap, Matrix, build_matrix, find_gaps, mark
 from assay.outcomes import MARKS
+from assay.picture import csv_link, csv_name
 from assay.planted import Planted, build_planted, comparison, total
 from assay.privacy import printable
 from assay.record import ARTIFACTS, Claims, Digest, Environment, StageName, Unavailable
@@ -33,7 +35,18 @@ from assay.times import Times, build_times
 
 TEMPLATES = Path("reports")
 HTML, MARKDOWN = "report.html.j2", "report.md.j2"
-MAIN_DISTRIBUTIONS = ("torch", "triton", "numpy", "snakemake", "msgspec", "rfc8785", "jinja2", "nvidia-ml-py", "pyyaml")
+MAIN_DISTRIBUTIONS = (
+    "torch",
+    "triton",
+    "numpy",
+    "snakemake",
+    "msgspec",
+    "rfc8785",
+    "jinja2",
+    "matplotlib",
+    "nvidia-ml-py",
+    "pyyaml",
+)
 
 
 @dataclass(frozen=True)
@@ -187,6 +200,7 @@ def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
     words = (formats.short, formats.numeral, formats.shown, formats.gibibytes, formats.watts, formats.megahertz)
     environment.filters |= {word.__name__: word for word in words}
     environment.filters |= {"bars": bars_as_text, "dots": dots_as_text, "spots": spots_as_text}
+    environment.filters |= {"drawn": draw, "csv_link": csv_link, "csv_name": csv_name}
     environment.filters |= {"command": shlex.join, "mark": mark}
     environment.filters["source_hash"] = source_hash
     environment.filters["fenced"] = lambda text, language="": Markup(fenced(text, language))  # noqa: S704
@@ -204,8 +218,12 @@ def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
 def render_by(templates: tuple[str, str], page: Any, folder: Path = TEMPLATES) -> tuple[bytes, bytes]:
     """Return a page as HTML and as Markdown, by two templates in `folder`, which know it as `page`."""
     html = _environment(folder, _for_html).get_template(templates[0]).render(page=page)
-    markdown = _environment(folder, _for_markdown).get_template(templates[1]).render(page=page)
-    return html.encode(), markdown.encode()
+    return html.encode(), render_markdown(page, folder, templates[1])
+
+
+def render_markdown(page: Any, folder: Path = TEMPLATES, template: str = MARKDOWN) -> bytes:
+    """Return a page as Markdown alone, which has no pictures: no library that draws decides what it says."""
+    return _environment(folder, _for_markdown).get_template(template).render(page=page).encode()
 
 
 def render(page: Page, folder: Path = TEMPLATES) -> tuple[bytes, bytes]:

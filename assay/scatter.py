@@ -8,8 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assay.charts import LETTERS, SHAPES, TEXT_COLUMNS, Series, Tick, log_axis, log_position, nice_step
+from assay.charts import LETTERS, TEXT_COLUMNS, log_position
 from assay.formats import distinct, listing, numeral, rate, scientific
+from assay.picture import Series, Tick, log_axis, nice_step, series_of
 from assay.privacy import printable
 from assay.record import Accuracy, NonFinite, Rate, Row, Unavailable
 
@@ -87,18 +88,9 @@ def _lack(row: Row) -> str:
     return f"{row.entrant} (error {scientific(row.accuracy.normwise)})"
 
 
-def _label_of(row: Row) -> str:
-    return f"{row.precision}, library" if row.kind == "peer" else row.precision
-
-
-def _series(rows: Sequence[Row]) -> dict[str, Series]:
-    """Return a series for each precision, and for its libraries: a shape for the precision, hollow for a library."""
-    precisions = distinct(row.precision for row in rows)
-    pairs = distinct((_label_of(row), row.precision, row.kind != "peer") for row in rows)
-    return {
-        label: Series(label, SHAPES[precisions.index(precision) % len(SHAPES)], own, LETTERS[place % len(LETTERS)])
-        for place, (label, precision, own) in enumerate(pairs)
-    }
+def _series_key(row: Row) -> tuple[str, bool]:
+    """Return what a row shares a series with: a precision, and whether it is the kernel's own."""
+    return row.precision, row.kind != "peer"
 
 
 def _spread(tops: Sequence[float], height: float) -> list[float]:
@@ -147,7 +139,8 @@ def _gain(library: Known, named: Sequence[Known], clearance: float) -> str | Non
 
 
 def said_of(known: Sequence[Known], clearance: float) -> str:
-    """Return what the chart shows of the entrants it names: those that none beats, and the libraries that one does.
+    """Return what the chart shows of the entrants it names: the libraries that one beats in both, and those that none
+    does.
 
     `clearance` is what two rates must differ by to differ at all.
     """
@@ -155,14 +148,12 @@ def said_of(known: Sequence[Known], clearance: float) -> str:
     front = [one for one in named if not any(_beats(other, one, clearance) for other in named)]
     front.sort(key=lambda one: -one.speed.value)
     more = [f"{len(front) - MOST_NAMED} more"] if len(front) > MOST_NAMED else []
-    unbeaten = "; ".join([*map(_told, front[:MOST_NAMED]), *more])
+    unbeaten = ", ".join([*map(_told, front[:MOST_NAMED]), *more])
     gains = [_gain(one, named, clearance) for one in named if one.row.kind == "peer"]
-    words = [
-        "Further right is faster, further down more accurate",
-        f"Of those named, none is both faster and at least as accurate as {unbeaten}",
-        *(gain for gain in gains if gain is not None),
-    ]
-    return f"{'. '.join(words)}."
+    if not front:
+        return "None of the entrants is a library or the fastest of its precision."
+    words = [f"Of those named, none is both faster and at least as accurate as {unbeaten}"]
+    return f"{'; '.join([*words, *(gain for gain in gains if gain is not None)])}."
 
 
 def _rate_axis(largest: float) -> tuple[float, list[Tick], float]:
@@ -209,12 +200,12 @@ def scatter_chart(rows: Sequence[Row], best: Sequence[str], clearance: float) ->
     height = max(LEAST_PIXELS, LABEL_PIXELS * (2 + sum(one.named for one in known)))
     decades = log_axis(min(one.error for one in known), max(one.error for one in known))
     whole, ticks, scale = _rate_axis(max(one.speed.value for one in known))
-    series = _series([one.row for one in known])
+    series = series_of([_series_key(one.row) for one in known], "library")
     spots = [
         Spot(
             round(100 * one.speed.value / whole, 2),
             _top(one.error, decades, height),
-            series[_label_of(one.row)],
+            series[_series_key(one.row)],
             _told(one),
         )
         for one in known
@@ -234,15 +225,16 @@ def scatter_chart(rows: Sequence[Row], best: Sequence[str], clearance: float) ->
 def spots_as_text(chart: ScatterChart) -> str:
     """Return the chart for a terminal: a letter for each series, `*` where two meet, errors on the left."""
     cells = [[" "] * TEXT_COLUMNS for _ in range(TEXT_ROWS)]
+    letters = {series: LETTERS[place % len(LETTERS)] for place, series in enumerate(chart.series)}
     for spot in chart.spots:
         line, column = _line(spot.top, chart.height), min(TEXT_COLUMNS - 1, int(spot.at / 100 * TEXT_COLUMNS))
-        letter = spot.series.letter
+        letter = letters[spot.series]
         cells[line][column] = letter if cells[line][column] in (" ", letter) else "*"
     labels = {_line(level.at, chart.height): level.label for level in reversed(chart.levels) if level.label}
     lines = [f"{labels.get(at, ''):>6} |{''.join(row).rstrip()}" for at, row in enumerate(cells)]
     axis = f"{'':>6} +{'-' * TEXT_COLUMNS}"
     ends = f"{'':>6}  0{chart.ticks[-1].label + ' ' + chart.unit:>{TEXT_COLUMNS - 1}}"
-    legend = [f"{entry.letter}: {' '.join(printable(entry.label).split())}" for entry in chart.series]
+    legend = [f"{letter}: {' '.join(printable(entry.label).split())}" for entry, letter in letters.items()]
     return "\n".join([*lines, axis, ends, "", *legend, "*: more than one"])
 
 

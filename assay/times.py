@@ -19,6 +19,10 @@ from assay.formats import (
     shown,
 )
 from assay.outcomes import VERIFIED
+from assay.picture import Picture
+from assay.picture_ceilings import ceilings_picture
+from assay.picture_samples import samples_picture
+from assay.picture_tradeoff import tradeoff_picture
 from assay.record import (
     Ceiling,
     Drift,
@@ -102,6 +106,7 @@ class SweepSection:
     peers: str
     chart: BarChart | None
     scatter: ScatterChart | None
+    pictures: list[Picture | Unavailable]
     speedups: list[SpeedupRow]
     sampling: list[Fact]
     conditions: list[Fact]
@@ -117,6 +122,7 @@ class Times:
     device: str
     facts: list[Fact]
     ceilings: list[CeilingRow]
+    picture: Picture | Unavailable
     sweeps: list[SweepSection]
     source: Reference
 
@@ -214,11 +220,12 @@ def _rows(sweep: Sweep, best: Sequence[str], told: Sequence[tuple[Row, Told]]) -
     ]
 
 
-def _sweep_section(evidence: Evidence, place: int, sweep: Sweep) -> SweepSection:
+def _sweep_section(kernel: str, evidence: Evidence, place: int, sweep: Sweep) -> SweepSection:
     pointer = f"/result/sweeps/{place}"
     best = [fastest.entrant for fastest in sweep.best]
     told = _told(evidence, pointer, sweep)
     floor = sweep.null.floor
+    scatter = scatter_chart(sweep.rows, best, UNKNOWN_FLOOR if isinstance(floor, Unavailable) else floor)
     speedups = [
         _speedup_row(speedup, evidence.tell(speedup.verdict, f"{pointer}/speedups/{number}"))
         for number, speedup in enumerate(sweep.speedups)
@@ -231,7 +238,11 @@ def _sweep_section(evidence: Evidence, place: int, sweep: Sweep) -> SweepSection
         left_out=list(_left_out(told)),
         peers=_peers(sweep),
         chart=bar_chart(sweep.rows, best),
-        scatter=scatter_chart(sweep.rows, best, UNKNOWN_FLOOR if isinstance(floor, Unavailable) else floor),
+        scatter=scatter,
+        pictures=[
+            samples_picture(f"samples-{evidence.number}-{place}", kernel, sweep),
+            tradeoff_picture(f"tradeoff-{evidence.number}-{place}", kernel, sweep, scatter),
+        ],
         speedups=speedups,
         sampling=sampling_facts(sweep),
         conditions=card_facts(sweep.rounds),
@@ -274,6 +285,7 @@ def build_times(kernel: str, evidence: Evidence) -> Times:
         device=result.device.name if result.device else ABSENT,
         facts=_facts(result) if timed else [],
         ceilings=[_ceiling_row(ceiling) for ceiling in result.ceilings],
-        sweeps=[_sweep_section(evidence, place, sweep) for place, sweep in enumerate(result.sweeps)],
+        picture=ceilings_picture(f"ceilings-{evidence.number}", kernel, result),
+        sweeps=[_sweep_section(kernel, evidence, place, sweep) for place, sweep in enumerate(result.sweeps)],
         source=evidence.at("/result/ceilings"),
     )

@@ -20,7 +20,7 @@ from assay.opening import Opened, UnreadableError, UnsoundError, open_bundle
 from assay.policy import Requirement, read_requirement, unmet
 from assay.privacy import printable
 from assay.record import Claims, Count, Digest, Record, Status, Unavailable
-from assay.rendering import hindrance, installed, rendering_faults
+from assay.rendering import drawn_otherwise, hindrance, installed, rendering_faults
 from assay.signature import check_signatures
 from assay.soundness import faults, guarded
 from assay.sources import check_folder, workflow_files, workflow_names
@@ -105,6 +105,7 @@ def verify(
         around = installed()
         other = hindrance(opened, around)
         found = [] if other else guarded(partial(rendering_faults, here=around), opened)
+        other = other or drawn_otherwise(opened, around)
     if found:
         return _refused(opened.name, 1, found)
     required = hold(opened, requirements, here)

@@ -4,6 +4,7 @@ A forger edits what he likes and puts every hash right: seals, materials, links,
 changes one thing reaches the rule that is about that thing, and no hash gives it away.
 """
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +17,7 @@ import records
 from msgspec.structs import replace
 from records import KERNEL_FILE, MATMUL, SOFTMAX, SOURCE, Subject
 
-from assay import markdown
+from assay import drawing, markdown
 from assay.admission import HINT, Answer, chosen_device, expectation, protects, verdict_of, without_device
 from assay.artifact import canonical, schema_name, seal, sha256_bytes
 from assay.bag import MANIFEST, make_bag
@@ -253,8 +254,9 @@ def _names(build: tuple[DeclaredVariant, str, str]) -> tuple[str, str, str]:
 def sound_results(found: Device | None, subjects: Sequence[Subject], bitten: bool = False) -> dict[str, Record]:
     """Return the result of every record that claims are derived from, by path."""
     environment = records.environment(found)
-    versions = {name: version(name) for name in LIBRARIES}
-    environment = replace(environment, distributions={**environment.distributions, **versions})
+    versions = {name: version(name) for name in (*LIBRARIES, *drawing.LIBRARIES)}
+    processor = replace(environment.cpu, architecture=platform.machine())
+    environment = replace(environment, distributions={**environment.distributions, **versions}, cpu=processor)
     answer = gate(environment)
     results: dict[str, Record] = {place("environment"): environment, place("gate"): answer}
     for subject in subjects:

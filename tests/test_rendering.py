@@ -1,6 +1,7 @@
 """A report is rendered again where that can be expected to give the same bytes, by the templates at hand alone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,15 @@ from records import MATMUL, SOFTMAX
 
 from assay.artifact import sha256_bytes
 from assay.opening import Opened
-from assay.rendering import MOST_SHOWN_BYTES, Installed, hindrance, installed, rendering_faults
+from assay.rendering import (
+    MOST_PICTURES,
+    MOST_SHOWN_BYTES,
+    Installed,
+    drawn_otherwise,
+    hindrance,
+    installed,
+    rendering_faults,
+)
 from assay.soundness import faults
 
 HTML, MARKDOWN, REPORT = "results/report.html", "results/report.md", "results/report.json"
@@ -41,6 +50,7 @@ def edited(page: str, old: bytes, new: bytes) -> Spoil:
 def test_a_report_renders_to_the_same_bytes_again() -> None:
     found = opened()
     assert hindrance(found, HERE) is None
+    assert drawn_otherwise(found, HERE) is None
     assert list(rendering_faults(found, HERE)) == []
 
 
@@ -95,10 +105,54 @@ def test_a_report_made_otherwise_is_not_rendered_again(spoil: Spoil, told: str) 
     assert told in said
 
 
+# Pictures that another library drew
+
+ELSEWHERE = [
+    replace(HERE, drawing={**HERE.drawing, "matplotlib": "3.0.0"}),
+    replace(HERE, drawing={**HERE.drawing, "numpy": "unknown"}),
+    replace(HERE, processor="a64fx"),
+]
+
+
+@pytest.mark.parametrize(
+    ("here", "told"),
+    list(zip(ELSEWHERE, [", and 3.0.0 is here", ", and unknown is here", ", and a64fx is here"], strict=True)),
+)
+def test_where_pictures_come_out_otherwise_it_is_said_and_no_fault(here: Installed, told: str) -> None:
+    def redrawn(forged: Forge) -> None:
+        edited(HTML, b"<path ", b"<path  ")(forged)
+
+    found = opened(redrawn)
+    assert faults(found) == []
+    assert len(list(rendering_faults(found, HERE))) == 1
+    assert hindrance(found, here) is None
+    said = drawn_otherwise(found, here)
+    assert said is not None
+    assert said.startswith(f"the pictures of {HTML} were drawn with ")
+    assert said.endswith(f"{told}; the Markdown page is identical")
+    assert list(rendering_faults(found, here)) == []
+
+
+@pytest.mark.parametrize("here", ELSEWHERE)
+def test_the_words_are_compared_wherever_the_pictures_were_drawn(here: Installed) -> None:
+    found = opened(edited(MARKDOWN, b"15 blocked", b" 0 blocked"))
+    (fault,) = rendering_faults(found, here)
+    assert fault.startswith(f"{MARKDOWN}: expected the page that the records render to, with sha256 ")
+
+
+def test_a_bundle_of_very_many_pictures_takes_no_minute() -> None:
+    def many(forged: Forge) -> None:
+        forged.put("results/matmul/timing.json/result/sweeps", lambda found: found * (MOST_PICTURES // 2))
+
+    said = drawn_otherwise(opened(many), HERE)
+    assert said is not None
+    assert f"and at most {MOST_PICTURES} are drawn; the Markdown page is identical" in said
+
+
 def test_the_templates_of_a_bundle_are_never_used(tmp_path: Path) -> None:
     """Where the installed templates are gone, nothing is rendered by those of the bundle."""
     found = opened()
-    assert hindrance(found, Installed(tmp_path, {}, HERE.versions)) == (
+    assert hindrance(found, replace(HERE, root=tmp_path, sources={})) == (
         "made with another assay/__init__.py than the one here"
     )
 
