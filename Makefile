@@ -1,5 +1,6 @@
 # make report   makes .venv and runs `snakemake --cores 1 report`
 # make test     makes .venv and runs every check and test
+# make chromium      as root: installs the browser that `make test` tries the pages in, where there is none
 # make slurm-test    as root: starts a Slurm of one node here, installed if need be, and runs the pipeline through it
 # make versions-test    installs every Triton release that envs/ locks, and looks for the known changes between them
 # make envs/triton-3.8.0.txt    locks a release anew, from the .in file beside it
@@ -13,7 +14,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: report check test slurm-test versions-test bench-sweep bench-repeat bench-growth picture wheelhouse
+.PHONY: report check test chromium slurm-test versions-test bench-sweep bench-repeat bench-growth picture wheelhouse
 
 # The Python that .venv is made with: CPython 3.11 or newer.
 BASE_PYTHON ?= python3
@@ -40,6 +41,9 @@ test: .venv/test.done
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/python -m assay status README.md archive/README.md --check --evidence archive
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+chromium: .venv/test.done
+	@$(BIN)/python tests/browser.py
 
 slurm-test: .venv/slurm.done
 	@$(BIN)/python tests/cluster.py

@@ -9,6 +9,7 @@ from typing import get_args
 from assay.formats import distinct, listing
 from assay.outcomes import CONFLICT, FAILED, MARKS, VERIFIED, Mark, mark_of, tally
 from assay.record import Cause, Claim, Tier
+from assay.remedies import Remedy, remedy
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 TARGET_TIERS: tuple[Tier, ...] = ("compiled", "fits", "ran", "accurate", "timed")
@@ -18,14 +19,23 @@ NO_TARGET = "no target"
 MOST_FAILURES = 60
 MOST_REASONS = 6
 
+STALE = Mark("stale", "\u2217", "inconclusive")
+"""Stands in the list of what was not shown for a claim that is verified, but of other sources than those at hand."""
+GAP_MARKS = (FAILED, CONFLICT, STALE, *(mark for mark in MARKS if mark not in (VERIFIED, FAILED, CONFLICT)))
+"""In the order in which a reader should meet what was not shown."""
+
 
 @dataclass(frozen=True)
 class Cell:
-    """What is claimed at one place of the matrix, as one mark; `title` has every claim's reason and evidence."""
+    """What is claimed at one place of the matrix, as one mark; `title` has every claim's reason.
+
+    `claim` is the place of the first in the list that the matrix was built from.
+    """
 
     mark: Mark
     stale: bool
     title: str
+    claim: int
 
 
 @dataclass(frozen=True)
@@ -47,21 +57,30 @@ class Group:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All claims but the gate's, which stand in a line of their own. `tiers`: those without a target."""
+    """All claims but the gate's, which stand in a line of their own. `tiers`: those without a target.
+
+    `gates` are given with their places in the list of claims; `shown_at` maps the place of every claim to that of the
+    first that stands in the same cell, or on the same line.
+    """
 
     tiers: list[Tier]
     targets: list[str]
     groups: list[Group]
-    gates: list[Claim]
+    gates: list[tuple[int, Claim]]
     tally: list[tuple[Mark, int]]
+    shown_at: Mapping[int, int]
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Claims that were not shown for one cause. `reasons` are the commonest; `more` counts those left out."""
+    """Claims that were not shown for one cause, and that one command on one machine would settle, if any would.
+
+    `reasons` are the commonest; `more` counts those left out.
+    """
 
     mark: Mark
     cause: Cause | None
+    remedy: Remedy | None
     count: int
     what: str
     reasons: list[tuple[str, int]]
@@ -78,29 +97,22 @@ def mark(claim: Claim) -> Mark:
     return mark_of(claim.outcome, claim.cause)
 
 
-def _evidence(claim: Claim) -> str:
-    """Return a line for each record that a claim rests on, with its places in it."""
-    pointers: dict[str, list[str]] = defaultdict(list)
-    for link in claim.links:
-        pointers[link.artifact].append(link.pointer)
-    return "".join(f"\nevidence: {artifact} {', '.join(places)}" for artifact, places in pointers.items())
-
-
 def _told(claim: Claim) -> str:
     where = f" on {claim.target}" if claim.target else ""
     cause = f" ({claim.cause})" if claim.cause else ""
     old = ", stale" if claim.freshness == "stale" else ""
-    return f"{claim.tier}{where}: {mark(claim).word}{cause}{old}. {claim.reason}{_evidence(claim)}"
+    return f"{claim.tier}{where}: {mark(claim).word}{cause}{old}. {claim.reason}"
 
 
-def cell(claims: Sequence[Claim]) -> Cell | None:
+def cell(placed: Sequence[tuple[int, Claim]]) -> Cell | None:
     """Return one cell for the claims that meet at a place; claims that differ are a conflict."""
-    if not claims:
+    if not placed:
         return None
+    claims = [claim for _, claim in placed]
     marks = {mark(claim) for claim in claims}
     shown = marks.pop() if len(marks) == 1 else CONFLICT
     stale = any(claim.freshness == "stale" for claim in claims)
-    return Cell(shown, stale, "\n".join(map(_told, claims)))
+    return Cell(shown, stale, "\n".join(map(_told, claims)), placed[0][0])
 
 
 def _place(claim: Claim) -> tuple[str, str, Tier, str]:
@@ -113,7 +125,7 @@ def _group(
     variants: list[str],
     tiers: list[Tier],
     targets: list[str],
-    at: Mapping[tuple[str, ...], list[Claim]],
+    at: Mapping[tuple[str, ...], list[tuple[int, Claim]]],
 ) -> Group:
     return Group(
         kernel,
@@ -130,20 +142,25 @@ def _group(
 
 def build_matrix(claims: Sequence[Claim]) -> Matrix:
     """Arrange the claims; kernels and variants keep the order in which the claims name them."""
-    gates = [claim for claim in claims if claim.tier == "gated"]
+    gates = [(number, claim) for number, claim in enumerate(claims) if claim.tier == "gated"]
     rest = [claim for claim in claims if claim.tier != "gated"]
-    at: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
+    at: dict[tuple[str, ...], list[tuple[int, Claim]]] = defaultdict(list)
     variants: dict[str, list[str]] = defaultdict(list)
-    for claim in rest:
-        at[_place(claim)].append(claim)
-        variants[claim.kernel].append(claim.variant)
+    for number, claim in enumerate(claims):
+        if claim.tier != "gated":
+            at[_place(claim)].append((number, claim))
+            variants[claim.kernel].append(claim.variant)
     targets = sorted({_place(claim)[3] for claim in rest} - {""}, key=natural)
     tiers = [tier for tier in WHOLE_TIERS if tier == WHOLE_TIERS[0] or any(claim.tier == tier for claim in rest)]
     groups = [_group(kernel, distinct(names), tiers, targets, at) for kernel, names in variants.items()]
-    return Matrix(tiers, targets, groups, gates, tally(map(mark, claims)))
+    shown_at = {number: number for number, _ in gates} | {
+        number: placed[0][0] for placed in at.values() for number, _ in placed
+    }
+    return Matrix(tiers, targets, groups, gates, tally(map(mark, claims)), shown_at)
 
 
-def _what(claims: Sequence[Claim]) -> str:
+def what(claims: Sequence[Claim]) -> str:
+    """Say in a few words what claims are about: their tiers, kernels, variants and targets."""
     kernels = listing((claim.kernel for claim in claims if claim.kernel != "*"), 4, "kernels")
     variants = listing((claim.variant for claim in claims if claim.variant != "*"), 3, "variants")
     tiers = listing(sorted({claim.tier for claim in claims}, key=TIERS.index), len(TIERS), "tiers")
@@ -154,16 +171,28 @@ def _what(claims: Sequence[Claim]) -> str:
     )
 
 
-def _gap(shown: Mark, cause: Cause | None, claims: Sequence[Claim]) -> Gap:
+def _gap(shown: Mark, cause: Cause | None, settling: Remedy | None, claims: Sequence[Claim]) -> Gap:
     reasons = Counter(claim.reason for claim in claims).most_common()
     most = MOST_FAILURES if shown == FAILED else MOST_REASONS
-    return Gap(shown, cause, len(claims), _what(claims), reasons[:most], max(0, len(reasons) - most))
+    return Gap(shown, cause, settling, len(claims), what(claims), reasons[:most], max(0, len(reasons) - most))
+
+
+def _missing(claim: Claim) -> Mark:
+    """Return as what a claim is missing: by its mark, or as stale where it would be verified but for that."""
+    shown = mark(claim)
+    return STALE if shown == VERIFIED and claim.freshness == "stale" else shown
 
 
 def find_gaps(claims: Sequence[Claim]) -> list[Gap]:
-    """Group what was not shown by mark and cause, failures first."""
-    grouped: dict[tuple[Mark, Cause | None], list[Claim]] = defaultdict(list)
+    """Group what was not shown by mark, by cause and by what would settle it, failures first."""
+    grouped: dict[tuple[Mark, Cause | None, Remedy | None], list[Claim]] = defaultdict(list)
     for claim in claims:
-        grouped[mark(claim), claim.cause].append(claim)
-    order = sorted(grouped, key=lambda key: (MARKS.index(key[0]), key[1] or ""))
-    return [_gap(shown, cause, grouped[shown, cause]) for shown, cause in order if shown != VERIFIED]
+        grouped[_missing(claim), claim.cause, remedy(claim)].append(claim)
+    order = sorted(grouped, key=_gap_order)
+    return [_gap(*key, grouped[key]) for key in order if key[0] != VERIFIED]
+
+
+def _gap_order(key: tuple[Mark, Cause | None, Remedy | None]) -> tuple[object, ...]:
+    shown, cause, settling = key
+    place = GAP_MARKS.index(shown) if shown in GAP_MARKS else -1
+    return place, cause or "", natural(settling.machine if settling else ""), settling.command if settling else ""

@@ -1,5 +1,6 @@
 """Merged bundles as a page: what its templates show, arranged from the merged record."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,9 @@ class Told:
 
 @dataclass(frozen=True)
 class Shown:
-    """A claim with what every bundle says of it. `kernel` tells the sources of one kernel apart."""
+    """A claim with what every bundle says of it. `number` counts from 1; `kernel` tells a kernel's sources apart."""
 
+    number: int
     claim: MergedClaim
     mark: Mark
     kernel: str
@@ -35,11 +37,17 @@ class Shown:
 
 @dataclass(frozen=True)
 class MergedPage:
-    """All that the templates show. `titles`: which source each kernel is of. `tally` counts as the status does."""
+    """All that the templates show. `titles`: which source each kernel is of. `tally` counts as the status does.
+
+    `by_kernel` has every claim; `of` maps a place in the matrix to the number of its claim, and `cells` the other way.
+    """
 
     merged: Merged
     numbers: dict[Digest, int]
     matrix: Matrix
+    by_kernel: list[tuple[str, list[Shown]]]
+    of: dict[int, int]
+    cells: dict[int, int]
     titles: dict[str, str]
     tally: list[tuple[Mark, int]]
     gates: list[Shown]
@@ -58,10 +66,10 @@ def _heading(kernel: str, source: Digest | None, sources: Sequence[KernelSource]
     return f"{kernel} {short(source)}" if several and source else kernel
 
 
-def _shown(claim: MergedClaim, merged: Merged) -> Shown:
+def _shown(claim: MergedClaim, merged: Merged, number: int = 0) -> Shown:
     labels = {bundle.sha256: label(number, bundle) for number, bundle in enumerate(merged.bundles, 1)}
     told = [Told(mark_of(a.outcome, a.cause), labels[a.bundle], a) for a in claim.accounts]
-    return Shown(claim, mark_merged(claim), _heading(claim.kernel, claim.source, merged.sources), told)
+    return Shown(number, claim, mark_merged(claim), _heading(claim.kernel, claim.source, merged.sources), told)
 
 
 def _claim(shown: Shown, account: Account, reason: str) -> Claim:
@@ -103,17 +111,30 @@ def _in_matrix(shown: Shown) -> list[Claim]:
     ]
 
 
+def _by_kernel(shown: Sequence[Shown]) -> list[tuple[str, list[Shown]]]:
+    kernels: dict[str, list[Shown]] = defaultdict(list)
+    for one in shown:
+        kernels[one.kernel].append(one)
+    return list(kernels.items())
+
+
 def build_page(merged: Merged) -> MergedPage:
     """Arrange the merged record for the templates."""
-    shown = [_shown(claim, merged) for claim in merged.claims]
+    shown = [_shown(claim, merged, number) for number, claim in enumerate(merged.claims, 1)]
     counting = [_shown(claim, merged) for claim in counted(merged.claims, merged.sources)]
     plain = [
         _claim(one, deciding(one.claim.accounts)[-1], one.claim.reason) for one in counting if one.mark != CONFLICT
     ]
+    placed = [(one.number, claim) for one in shown for claim in _in_matrix(one)]
+    matrix = build_matrix([claim for _, claim in placed])
+    of = {place: number for place, (number, _) in enumerate(placed)}
     return MergedPage(
         merged=merged,
         numbers={bundle.sha256: number for number, bundle in enumerate(merged.bundles, 1)},
-        matrix=build_matrix([claim for one in shown for claim in _in_matrix(one)]),
+        matrix=matrix,
+        by_kernel=_by_kernel(shown),
+        of=of,
+        cells={number: matrix.shown_at[place] for place, number in of.items()},
         titles={
             _heading(source.kernel, source.sha256, merged.sources): f"{source.freshness}: {source.reason}"
             for source in merged.sources

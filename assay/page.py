@@ -1,6 +1,8 @@
 """The report as a page: what its templates show, arranged from records, and the pages rendered from it."""
 
+import hashlib
 import shlex
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +17,16 @@ from assay.binaries import Compilation, build_compilation
 from assay.charts import bars_as_text, dots_as_text
 from assay.drawing import draw
 from assay.evidence import Evidence, Records
+from assay.exhibits import Exhibits, build_exhibits
+from assay.lineage import HEIGHT, WIDTH, Lineage, Source, build_lineage
 from assay.markdown import escape, fenced
 from assay.matrix import TARGET_TIERS, Gap, Matrix, build_matrix, find_gaps, mark
 from assay.outcomes import MARKS
 from assay.picture import csv_link, csv_name
-from assay.planted import COMMAND, Planted, build_planted, comparison, total
+from assay.planted import Planted, build_planted, comparison, total
 from assay.privacy import printable
 from assay.record import ARTIFACTS, Claims, Digest, Environment, StageName, Unavailable
+from assay.remedies import TEETH
 from assay.scatter import spots_as_text
 from assay.snippets import Snippet
 from assay.sources import PACKAGE
@@ -63,6 +68,7 @@ class Page:
     last: str
     matrix: Matrix
     gaps: list[Gap]
+    exhibits: Exhibits
     titles: dict[str, str]
     accuracy: list[Accuracy]
     planted: list[Planted]
@@ -74,6 +80,8 @@ class Page:
     main_distributions: list[tuple[str, str]]
     gate: Evidence | None
     quoted: list[Quoted]
+    lineage: Lineage
+    made_from: dict[str, list[Evidence]]
     records: list[Evidence]
     materials: list[tuple[str, Digest]]
 
@@ -117,6 +125,20 @@ def main_distributions(environment: Evidence | None) -> list[tuple[str, str]]:
     return [(name, installed[name]) for name in MAIN_DISTRIBUTIONS if name in installed]
 
 
+def _sources(claims: Claims, quoted: Iterable[Quoted]) -> list[Source]:
+    """Return what no stage made: the workflow's own files as a whole, and each kernel file."""
+    files = [Source(file.path, "kernel file", file.sha256, Path(file.path).stem) for file in quoted]
+    return [Source("workflow", "workflow", claims.source.digest, None), *files]
+
+
+def _made_from(records: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+    """Map the path of each record to those of the others that it was made from."""
+    return {
+        record.path: [other for other in records if other is not record and other.path in record.artifact.materials]
+        for record in records
+    }
+
+
 def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quoted]) -> Page:
     """Arrange all records for the templates."""
     kernels = by_kernel(records)
@@ -132,6 +154,7 @@ def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quote
         last=started[-1],
         matrix=build_matrix(result.claims),
         gaps=find_gaps(result.claims),
+        exhibits=build_exhibits(result.claims, records),
         titles={name: title_of(of) for name, of in kernels.items()},
         accuracy=[build_accuracy(name, of) for name, of in kernels.items()],
         planted=planted,
@@ -143,6 +166,8 @@ def build_page(records: Sequence[Evidence], claims: Evidence, quoted: list[Quote
         main_distributions=main_distributions(shared.get("environment")),
         gate=shared.get("gate"),
         quoted=quoted,
+        lineage=build_lineage(everything, _sources(result, quoted)),
+        made_from=_made_from(everything),
         records=everything,
         materials=sorted({pair for record in everything for pair in record.artifact.materials.items()}),
     )
@@ -155,6 +180,11 @@ def _for_html(value: Any) -> Any:
 def _for_markdown(value: Any) -> Markup:
     # Marked as safe, so that Jinja does not escape for HTML what is already escaped for Markdown.
     return value if isinstance(value, Markup) else Markup(escape(str(value)))  # noqa: S704
+
+
+def source_hash(text: str) -> str:
+    """Return what a content security policy calls a script or style of exactly this text."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
@@ -172,10 +202,16 @@ def _environment(folder: Path, finalize: Any) -> jinja2.Environment:
     environment.filters |= {"bars": bars_as_text, "dots": dots_as_text, "spots": spots_as_text}
     environment.filters |= {"drawn": draw, "csv_link": csv_link, "csv_name": csv_name}
     environment.filters |= {"command": shlex.join, "mark": mark}
+    environment.filters["source_hash"] = source_hash
     environment.filters["fenced"] = lambda text, language="": Markup(fenced(text, language))  # noqa: S704
     environment.filters["listed"] = lambda texts, between=", ": between.join(texts)
     environment.tests["unavailable"] = lambda value: isinstance(value, Unavailable)
-    environment.globals |= {"MARKS": MARKS, "TARGET_TIERS": TARGET_TIERS, "TEETH_COMMAND": COMMAND}
+    environment.globals |= {
+        "MARKS": MARKS,
+        "TARGET_TIERS": TARGET_TIERS,
+        "TEETH_COMMAND": TEETH,
+        "BOX": (WIDTH, HEIGHT),
+    }
     return environment
 
 

@@ -9,8 +9,6 @@ from assay.evidence import Evidence, Records, Told
 from assay.outcomes import FAILED, INAPPLICABLE, VERIFIED, Mark
 from assay.record import Cause, Exposure, Mutant, Teeth, Verdict
 
-COMMAND = "snakemake --cores 1 teeth"
-
 _WORDS: dict[Cause, str] = {
     "poison-read": "poison seen",
     "undefined-read": "undefined lane seen",

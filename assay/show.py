@@ -110,6 +110,8 @@ def _gap(gap: Gap) -> Iterator[RenderableType]:
         yield Padding(text(f"({count}) {reason}"), (0, 0, 0, 4))
     if gap.more:
         yield Padding(text(f"and {gap.more} further reasons"), (0, 0, 0, 4))
+    if gap.remedy:
+        yield Padding(text(f"to settle it: {gap.remedy.command}, on {gap.remedy.machine}"), (0, 0, 0, 4))
 
 
 def _gates(claims: Sequence[Claim]) -> Iterator[RenderableType]:

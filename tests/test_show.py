@@ -134,6 +134,7 @@ def test_what_was_not_shown_stands_below_with_its_reason_and_the_gate_above() ->
     assert "gate ✓ verified: exit 1 as designed" in said
     assert "■ blocked, no-driver, 1 claim: ran of matmul" in said
     assert "    (1) no NVIDIA driver: libcuda.so.1 cannot be loaded" in said
+    assert "    to settle it: snakemake --cores 1 report, on a machine with" in said
     assert "All that is claimed is shown." in shown([claim(), gate])
 
 

@@ -1,0 +1,70 @@
+"""What would settle a claim that is not verified: a command, and the machine to give it on. Pure."""
+
+import re
+from dataclasses import dataclass
+
+from assay.record import Claim, StageName, Tier
+from assay.targets import capability_of, capability_text, is_amd
+
+REPORT = "snakemake --cores 1 report"
+TEETH = "snakemake --cores 1 teeth"
+SAME = "the machine of these records"
+
+_STAGES: dict[Tier, StageName] = {
+    "interpreted": "interpreter",
+    "compiled": "compile",
+    "fits": "compile",
+    "gated": "gate",
+    "ran": "gpu",
+    "accurate": "gpu",
+    "timed": "timing",
+}
+"""The stage that decides each tier but that of planted faults, which has a target of its own."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A command, and in words the machine on which it would settle a claim."""
+
+    machine: str
+    command: str
+
+
+def device_for(target: str) -> str:
+    """Return which device a target is, in words; a compute capability only where the name says one."""
+    capability = capability_of(target) if re.fullmatch(r"sm_[0-9]{2,3}[af]?", target) else None
+    if capability is not None:
+        return f"a machine with an NVIDIA GPU of compute capability {capability_text(capability)} ({target})"
+    return f"a machine with {'an AMD' if is_amd(target) else 'a'} GPU that is {target}"
+
+
+def _again(claim: Claim) -> str:
+    return f"{TEETH} -R plant" if claim.tier == "teeth" else f"{REPORT} -R {_STAGES[claim.tier]}"
+
+
+def _of_untested(claim: Claim) -> Remedy:
+    if claim.cause == "upstream":
+        return Remedy(f"{SAME}, once what failed before it is mended", REPORT)
+    if claim.tier == "teeth":
+        return Remedy("any machine; one with a GPU tries each fault on that too", TEETH)
+    if claim.cause in ("no-driver", "no-device") and claim.target is not None:
+        return Remedy(device_for(claim.target), REPORT)
+    return Remedy(SAME, _again(claim))
+
+
+def _of_doubtful(claim: Claim) -> Remedy:
+    quiet = ", with nothing else on its GPU and its clocks steady" if claim.tier == "timed" else ""
+    return Remedy(f"{SAME}{quiet}", _again(claim))
+
+
+def remedy(claim: Claim) -> Remedy | None:
+    """Return what would settle a claim; None for one that is settled, or that no machine can be asked."""
+    if claim.freshness == "stale":
+        return Remedy(SAME, REPORT)
+    if claim.outcome == "untested":
+        return _of_untested(claim)
+    if claim.outcome == "cantTell":
+        return _of_doubtful(claim)
+    if claim.outcome == "failed":
+        return Remedy(f"{SAME}, once the fault is mended", REPORT)
+    return None
