@@ -3,7 +3,7 @@
 # make chromium      as root: installs the browser that `make test` tries the pages in, where there is none
 # make slurm-test    as root: starts a Slurm of one node here, installed if need be, and runs the pipeline through it
 # make versions-test    installs every Triton release that envs/ locks, and looks for the known changes between them
-# make envs/triton-3.8.0.txt    locks a release anew, from the .in file beside it
+# make envs/triton/3.8.0.txt    locks a release anew, from the .in file beside it
 # make bench-sweep    on a device: a search space against triton.autotune
 # make bench-repeat   on a device: how far medians move from run to run; ARGUMENTS="--runs 6 --disturb 3"
 # make bench-growth   with no device: what 10, 25 and 50 generated kernels cost; ARGUMENTS="--sizes 5 10 --cores 4"
@@ -53,7 +53,7 @@ versions-test: .venv/test.done
 	$(BIN)/python -m pytest -m versions tests/test_known_versions.py
 
 # The newest releases that go together, with the sha256 of every file, for any Python and machine that is served.
-envs/triton-%.txt: envs/triton-%.in envs/stages.in | .venv/run.done
+envs/triton/%.txt: envs/triton/%.in envs/triton/stages.in | .venv/run.done
 	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --custom-compile-command "make $@" --output-file $@ $<
 

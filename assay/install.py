@@ -160,11 +160,11 @@ def main(argv: Sequence[str]) -> int:
     """Return 0, also where the release could not be installed: what is written says so."""
     options = argparse.ArgumentParser(prog="python -m assay install", description=(__doc__ or "").partition("\n")[0])
     options.add_argument("version", metavar="VERSION", help="the Triton release, such as 3.8.0")
-    options.add_argument("--lock", type=Path, help="its lock (default: envs/triton-VERSION.txt)")
+    options.add_argument("--lock", type=Path, help="its lock (default: envs/triton/VERSION.txt)")
     chosen = options.parse_args(argv)
     if not re.fullmatch(VERSION, chosen.version):
         raise UsageError(f"expected a Triton release such as 3.8.0, found {one_line(chosen.version)}")
-    lock = chosen.lock or Path(f"envs/triton-{chosen.version}.txt")
+    lock = chosen.lock or Path(f"envs/triton/{chosen.version}.txt")
     if not lock.is_file():
         raise UsageError(f"--lock: expected the locked environment of Triton {chosen.version}, found no file {lock}")
     plan = Plan(chosen.version, lock)

@@ -1,6 +1,6 @@
 """The locked environments, one for each Triton release: where they lie, and what is known of each.
 
-A release is served by `envs/triton-<version>.txt`. Its environment stands in `.venvs/<version>/`, with an
+A release is served by `envs/triton/<version>.txt`. Its environment stands in `.venvs/<version>/`, with an
 `installation.json` inside that says what it holds, or why there is none.
 """
 
@@ -13,13 +13,13 @@ from assay.artifact import canonical, decode, write_bytes
 from assay.errors import RecordError
 from assay.record import Count, Digest, Record, Unavailable
 
-LOCKS = Path("envs")
+LOCKS = Path("envs/triton")
 HOMES = Path(".venvs")
 RECORDS = Path("results/versions")
 VERSION = r"[0-9]+(?:\.[0-9]+)*"
 """A release of Triton, such as 3.8.0."""
 
-_LOCK = re.compile(rf"triton-({VERSION})\.txt")
+_LOCK = re.compile(rf"({VERSION})\.txt")
 
 
 class Contents(Record, frozen=True, kw_only=True, tag_field="kind", tag="contents"):
@@ -45,7 +45,7 @@ def release_order(version: str) -> tuple[int, ...]:
 
 def locked_versions(folder: Path = LOCKS) -> list[str]:
     """Return the releases that have a lock, oldest first."""
-    matches = (_LOCK.fullmatch(path.name) for path in folder.glob("triton-*.txt"))
+    matches = (_LOCK.fullmatch(path.name) for path in folder.glob("*.txt"))
     return sorted((match[1] for match in matches if match), key=release_order)
 
 

@@ -1,6 +1,6 @@
 # Rules `install` and `environment_in_version`: the environment of each Triton release that envs/ has a lock for.
 #
-# inputs:  the modules, envs/triton-<version>.txt
+# inputs:  the modules, envs/triton/<version>.txt
 # outputs: .venvs/<version>/, results/versions/<version>/environment.json
 
 from assay import installation
@@ -14,7 +14,7 @@ wildcard_constraints:
 checkpoint install:
     input:
         modules=modules("install"),
-        lock="envs/triton-{version}.txt",
+        lock="envs/triton/{version}.txt",
     output:
         update(".venvs/{version}/installation.json"),
     log:

@@ -40,8 +40,8 @@ class Place:
         return {**os.environ, **index_variables(self.index, self.root / "cache"), "PYTHONPATH": PYTHON_PATH}
 
     def write(self, lock: str) -> None:
-        (self.root / "envs").mkdir(exist_ok=True)
-        (self.root / "envs/triton-3.8.0.txt").write_text(lock, "utf-8")
+        (self.root / "envs/triton").mkdir(parents=True, exist_ok=True)
+        (self.root / "envs/triton/3.8.0.txt").write_text(lock, "utf-8")
 
     def start(self) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "assay", "install", "3.8.0"]
@@ -168,7 +168,7 @@ def test_a_lock_without_digests_is_refused(place: Place) -> None:
 
 def test_a_lock_of_another_triton(place: Place) -> None:
     place.write(lock_of(place.index, "3.9.0"))
-    assert place.reason() == "envs/triton-3.8.0.txt installs triton 3.9.0"
+    assert place.reason() == "envs/triton/3.8.0.txt installs triton 3.9.0"
 
 
 def test_a_torch_that_cannot_be_imported(place: Place) -> None:
@@ -182,7 +182,7 @@ def test_a_machine_without_uv_is_told_how_to_get_it(place: Place, monkeypatch: p
     monkeypatch.setenv("PATH", str(place.root))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (place.root / ".venvs").mkdir()
-    found = install(Plan("3.8.0", Path("envs/triton-3.8.0.txt")))
+    found = install(Plan("3.8.0", Path("envs/triton/3.8.0.txt")))
     missing = "uv is not installed; run: python -m pip install -r envs/run.txt"
     assert found.contents == Unavailable(reason=missing)
 

@@ -45,12 +45,11 @@ def write(contents: Contents | Unavailable, python: bool = True) -> None:
 
 def test_releases_are_those_with_a_lock_oldest_first(tmp_path: Path) -> None:
     for name in (
-        "triton-3.10.0.txt",
-        "triton-3.9.0.txt",
-        "triton-3.9.0.in",
-        "triton-.txt",
-        "triton-new.txt",
-        "run.txt",
+        "3.10.0.txt",
+        "3.9.0.txt",
+        "3.9.0.in",
+        ".txt",
+        "new.txt",
     ):
         (tmp_path / name).touch()
     assert locked_versions(tmp_path) == ["3.9.0", "3.10.0"]
@@ -65,8 +64,8 @@ def test_releases_are_ordered_as_numbers(one: list[int], other: list[int]) -> No
 @pytest.mark.parametrize("release", ["3.6.0", "3.7.1", "3.8.0", "3.9.0"])
 def test_the_project_has_a_lock_of_each_release_that_is_served(release: str) -> None:
     """With the sha256 of everything in it, and the versions that a run has besides torch and Triton."""
-    lock = (ROOT / f"envs/triton-{release}.txt").read_text("utf-8")
-    wanted = (ROOT / f"envs/triton-{release}.in").read_text("utf-8")
+    lock = (ROOT / f"envs/triton/{release}.txt").read_text("utf-8")
+    wanted = (ROOT / f"envs/triton/{release}.in").read_text("utf-8")
     pins = [line.split(" ")[0] for line in lock.splitlines() if line[:1].isalpha()]
     assert f"triton=={release}" in pins
     assert {line for line in wanted.splitlines() if "==" in line} <= set(pins)
@@ -76,7 +75,7 @@ def test_the_project_has_a_lock_of_each_release_that_is_served(release: str) -> 
 
 def test_the_stages_run_with_what_a_run_has() -> None:
     run = (ROOT / "envs/run.txt").read_text("utf-8").splitlines()
-    pinned = [line for line in (ROOT / "envs/stages.in").read_text("utf-8").splitlines() if "==" in line]
+    pinned = [line for line in (ROOT / "envs/triton/stages.in").read_text("utf-8").splitlines() if "==" in line]
     assert pinned
     assert set(pinned) <= set(run)
 

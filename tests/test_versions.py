@@ -52,10 +52,10 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     """Releases of which the newest cannot be installed, since the index lacks a file."""
     folder = tmp_path_factory.mktemp("versions")
     project, index = new_project(folder / "project"), folder / "index"
-    for lock in project.root.glob("envs/triton-*"):
+    for lock in project.root.glob("envs/triton/*.txt"):
         lock.unlink()
     for version in (*INSTALLED, BLOCKED):
-        (project.root / f"envs/triton-{version}.txt").write_text(lock_of(index, version), "utf-8")
+        (project.root / f"envs/triton/{version}.txt").write_text(lock_of(index, version), "utf-8")
     next(index.glob(f"triton-{BLOCKED}-*")).rename(folder / "kept.whl")
     made = Compared(project, index, "")
     return Compared(project, index, made.snakemake())

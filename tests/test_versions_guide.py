@@ -24,9 +24,9 @@ def commands() -> list[str]:
 def test_the_commands_do_what_the_guide_says(tmp_path: Path) -> None:
     """In the order in which they stand, with one release of wheels made here in the place of large ones."""
     project, index = new_project(tmp_path / "project"), tmp_path / "index"
-    for lock in project.root.glob("envs/triton-*"):
+    for lock in project.root.glob("envs/triton/*.txt"):
         lock.unlink()
-    (project.root / "envs/triton-3.8.0.txt").write_text(lock_of(index, "3.8.0"), "utf-8")
+    (project.root / "envs/triton/3.8.0.txt").write_text(lock_of(index, "3.8.0"), "utf-8")
     for command in commands():
         if command.startswith("snakemake"):
             run(project, command.replace("softmax", "one"), index_variables(index, tmp_path / "cache"))
@@ -41,14 +41,14 @@ def run(project: Project, command: str, variables: dict[str, str]) -> None:
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.parametrize("target", ["versions-test", "envs/triton-3.9.0.txt"])
+@pytest.mark.parametrize("target", ["versions-test", "envs/triton/3.9.0.txt"])
 def test_make_knows_the_target(target: str) -> None:
     assert f"make {target}" in GUIDE
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     command = ["make", "--dry-run", "--always-make", target]
     done = subprocess.run(command, cwd=ROOT, env=outside, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert {"versions-test": "-m versions", "envs/triton-3.9.0.txt": "uv pip compile"}[target] in done.stdout
+    assert {"versions-test": "-m versions", "envs/triton/3.9.0.txt": "uv pip compile"}[target] in done.stdout
 
 
 def test_ci_looks_for_the_known_changes() -> None:
@@ -57,7 +57,7 @@ def test_ci_looks_for_the_known_changes() -> None:
 
 def test_both_kinds_of_command_are_there() -> None:
     assert sum(command.startswith("snakemake --cores 2 versions") for command in commands()) == 3
-    assert "make envs/triton-3.9.0.txt" in commands()
+    assert "make envs/triton/3.9.0.txt" in commands()
 
 
 def test_what_is_compared_is_what_the_guide_says() -> None:
