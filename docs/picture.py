@@ -12,7 +12,7 @@ from pathlib import Path
 
 PAGE = Path("results/report.html")
 PICTURE = Path("docs/report.png")
-SIZE = "1100,760"
+SIZE = "1250,930"
 LARGEST_BYTES = 150_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
