@@ -137,7 +137,8 @@ class Search:
         self.before = self._end(0)
         self.after = self._end(len(row.points) - 1)
         if self.before == self.after:
-            raise UsageError(f"expected the claim to differ between the ends, found '{self.before}' at both")
+            expected = "expected the claim to differ between the ends"
+            raise UsageError(f"{expected}, found '{self.before}' at both; choose other ends, or another --figure")
 
     def _of(self, at: int) -> Sequence[Claim] | Unavailable:
         if at not in self._claims:
@@ -145,16 +146,20 @@ class Search:
             self._judge.progress.step()
         return self._claims[at]
 
+    def _unjudged(self, at: int, found: Unavailable) -> UsageError:
+        expected = f"expected an end that can be judged: {found.reason}"
+        return UsageError(f"{self._row.points[at].name}: {expected}; choose another end")
+
     def _need(self, at: int) -> Sequence[Claim]:
         found = self._of(at)
         if isinstance(found, Unavailable):
-            raise UsageError(f"{self._row.points[at].name}: expected an end that can be judged: {found.reason}")
+            raise self._unjudged(at, found)
         return found
 
     def _end(self, at: int) -> str:
         found = state_of(self._need(at), self.about, self._figure)
         if isinstance(found, Unavailable):
-            raise UsageError(f"{self._row.points[at].name}: expected an end that can be judged: {found.reason}")
+            raise self._unjudged(at, found)
         return found
 
     def same(self, at: int) -> bool | None:
@@ -241,7 +246,9 @@ def text(found: Bisection) -> str:
 def _kernel(given: str) -> str:
     name = Path(given).stem if given.endswith(".py") else given
     if not re.fullmatch(KERNEL_NAME, name):
-        raise UsageError(f"KERNEL: expected the name of a file under kernels/, found {one_line(given)!r}")
+        raise UsageError(
+            f"KERNEL: expected the name of a file under kernels/, found {one_line(given)!r}; name one, such as matmul"
+        )
     return name
 
 

@@ -67,9 +67,10 @@ def continued(first: Exposure, more: Exposure) -> Exposure:
     return Exposure(tier=first.tier, place=EVERYWHERE, verdict=saw_nothing(first.tier, passed), passed=passed)
 
 
-def is_settled(exposure: Exposure) -> bool:
-    """Return whether what a tier saw so far is a fault whatever the rest of it sees."""
-    return exposure.verdict.outcome == "failed" and not (_raised(exposure.verdict) and not exposure.passed)
+def is_settled(exposure: Exposure, ran: bool = False) -> bool:
+    """Return whether what a tier saw so far is a fault whatever the rest of it sees; `ran` as in `expose`."""
+    undecided = _raised(exposure.verdict) and not exposure.passed and not ran
+    return exposure.verdict.outcome == "failed" and not undecided
 
 
 def has_run(exposures: Iterable[Exposure]) -> bool:

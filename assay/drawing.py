@@ -1,9 +1,9 @@
 """Draws a picture as SVG, by matplotlib: the same bytes for the same data, in whatever colours the page has.
 
-The only module that imports matplotlib, and it does so when it draws: no stage but the report waits for it. No name of
-a kernel, variant or device reaches matplotlib, which would take `$` for mathematics and measure it in the fonts of this
-machine: texts go in as numbers, and the words take their place in the tree that comes out. So do ids, of which a page
-may have one alone, and colours, which become classes of the page's stylesheet.
+With `course_chart` the only module that imports matplotlib, and it does so when it draws: no other stage waits for it.
+No name of a kernel, variant or device reaches matplotlib, which would take `$` for mathematics and measure it in the
+fonts of this machine: texts go in as numbers, and the words take their place in the tree that comes out. So do ids, of
+which a page may have one alone, and colours, which become classes of the page's stylesheet.
 """
 
 import io

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from assay.artifact import sha256_bytes
 from assay.building import Wanted, build
-from assay.catching import RAISED, UNTRIED, Fate, Seen, expose, fate, has_run, is_open, outcome
+from assay.catching import RAISED, UNTRIED, Fate, Seen, expose, fate, has_run, is_open, is_settled, outcome
 from assay.child import Child, Fault, ask
 from assay.correctness import Terms, Trial, Tried, canaries, try_one
 from assay.findings import findings
@@ -48,6 +48,11 @@ class Faulty:
     def open(self) -> bool:
         """Whether another tier is to look at it."""
         return is_open(self.exposures, self.differs)
+
+    @property
+    def settled(self) -> bool:
+        """Whether what the last tier saw so far is a fault whatever the rest of it sees."""
+        return is_settled(self.exposures[-1], has_run(self.exposures[:-1]))
 
     @property
     def sha256(self) -> Digest:

@@ -44,10 +44,10 @@ def read_all(paths: Iterable[Path]) -> tuple[list[Source], list[Told], list[str]
 def find_bundles(folder: Path) -> list[Path]:
     """Return the bundles in a folder; UsageError where it is none, or holds none."""
     if not folder.is_dir():
-        raise UsageError(f"expected a folder with bundles, found no folder {folder}")
+        raise UsageError(f"expected a folder with bundles, found no folder {folder}; name the one that they lie in")
     found = sorted(folder.glob("*.tar"))
     if not found:
-        raise UsageError(f"{folder}: expected bundles (*.tar), found none")
+        raise UsageError(f"{folder}: expected bundles (*.tar), found none; `snakemake --cores 1 bundle` packs one")
     return found
 
 
@@ -58,7 +58,9 @@ def write_all(course: Course, folder: Path) -> None:
         for name, data in {"history.json": canonical(course), "history.html": html, "history.md": markdown}.items():
             write_bytes(folder / name, data)
     except OSError as error:
-        raise UsageError(f"--out: expected a folder to write into, found {folder} ({error.strerror})") from None
+        raise UsageError(
+            f"--out: expected a folder to write into, found {folder} ({error.strerror}); name another"
+        ) from None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -82,7 +84,8 @@ def main(argv: Sequence[str]) -> int:
             raise UsageError(f"{TEMPLATES / name}: expected the template, found none; run from the checkout's root")
     sources, told, left_out = read_all(find_bundles(chosen.folder))
     if not sources:
-        raise UnreadableError(f"{chosen.folder}: expected at least one sound bundle, found none")
+        expected = "expected at least one sound bundle, found none"
+        raise UnreadableError(f"{chosen.folder}: {expected}; `python -m assay verify` says of each why it is not")
     course = follow(sources, told, margin, left_out)
     if chosen.out:
         write_all(course, chosen.out)

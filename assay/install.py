@@ -163,10 +163,13 @@ def main(argv: Sequence[str]) -> int:
     options.add_argument("--lock", type=Path, help="its lock (default: envs/triton/VERSION.txt)")
     chosen = options.parse_args(argv)
     if not re.fullmatch(VERSION, chosen.version):
-        raise UsageError(f"expected a Triton release such as 3.8.0, found {one_line(chosen.version)}")
+        raise UsageError(
+            f"expected a Triton release such as 3.8.0, found {one_line(chosen.version)}; envs/triton/ lists them"
+        )
     lock = chosen.lock or Path(f"envs/triton/{chosen.version}.txt")
     if not lock.is_file():
-        raise UsageError(f"--lock: expected the locked environment of Triton {chosen.version}, found no file {lock}")
+        expected = f"expected the locked environment of Triton {chosen.version}, found no file {lock}"
+        raise UsageError(f"--lock: {expected}; docs/versions.md says how to lock a release")
     plan = Plan(chosen.version, lock)
     start = time.monotonic()
     with exclusive(plan.home):

@@ -59,8 +59,8 @@ def read_installation(path: Path) -> Installation:
     try:
         return decode(path.read_bytes(), Installation, str(path))
     except OSError as error:
-        found = f"cannot be read ({error.strerror})"
-        raise RecordError(f"{path}: {found}; run `snakemake --cores 1 versions` again") from None
+        remedy = "run `snakemake --cores 1 versions` again"
+        raise RecordError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
 
 
 def write_installation(path: Path, installation: Installation) -> None:

@@ -44,7 +44,7 @@ def environments(given: Iterable[str], folder: Path) -> dict[str, str]:
         version, _, path = one.partition("=")
         if not VERSION.fullmatch(version) or not path:
             raise UsageError(
-                f"--python: expected VERSION=PATH, such as 3.8.0=/opt/a/bin/python, found {one_line(one)!r}"
+                f"--python: expected VERSION=PATH, found {one_line(one)!r}; write it as 3.8.0=/opt/a/bin/python"
             )
         found[version] = str(Path(path).absolute())
     return found
@@ -86,7 +86,8 @@ def configurations(good: Path, bad: Path, kernel: Path, tier: Tier) -> Row:
     made = [change for change in changes(first, last) if change.path[0] in read]
     if not made:
         keys = ", ".join(sorted(read))
-        raise UsageError(f"{good} and {bad}: expected them to differ in what the claim depends on ({keys})")
+        expected = f"expected them to differ in what the claim depends on ({keys})"
+        raise UsageError(f"{good} and {bad}: {expected}; change one of these in either")
     content, names = read_kernel(kernel), [good.as_posix(), *map(str, made)]
     trees = [apply(first, made[:count]) for count in range(len(names))]
     points = [Point(name, content, settings_from(tree)) for name, tree in zip(names, trees, strict=True)]
@@ -98,7 +99,7 @@ def read_kernel(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: expected the kernel's file ({error.strerror})") from None
+        raise UsageError(f"{path}: expected the kernel's file ({error.strerror}); name one under kernels/") from None
 
 
 def narrowed(row: Row, tier: Tier, target: str) -> Row:

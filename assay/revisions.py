@@ -31,14 +31,14 @@ def _git(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
     except OSError as error:
         raise UsageError(f"git: cannot be run ({error.strerror}); commits are compared where there is git") from None
     except subprocess.TimeoutExpired:
-        raise UsageError(f"git: did not answer within {LIMIT_S:g} s") from None
+        raise UsageError(f"git: expected an answer within {LIMIT_S:g} s, found none; try again") from None
 
 
 def commit_of(revision: str) -> str:
     """Return the commit that a revision names; UsageError where it names none."""
     done = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if done.returncode:
-        raise UsageError(f"expected a commit of this checkout, found {one_line(revision)}")
+        raise UsageError(f"expected a commit of this checkout, found {one_line(revision)}; `git log` lists them")
     return done.stdout.decode("ascii").strip()
 
 
@@ -77,11 +77,12 @@ def revisions(good: str, bad: str, path: Path) -> list[Revision]:
     back = not is_ancestor(start, end)
     if back and not is_ancestor(end, start):
         raise UsageError(
-            f"expected one of {one_line(good)} and {one_line(bad)} to come before the other in git's history"
+            f"{one_line(good)} and {one_line(bad)}: expected one to come before the other in git's history; choose such"
         )
     older, newer = (end, start) if back else (start, end)
     touched = _touching(older, newer, path)
     if not touched:
-        raise UsageError(f"{path}: no commit between {one_line(good)} and {one_line(bad)} touched it")
+        between = f"between {one_line(good)} and {one_line(bad)}"
+        raise UsageError(f"{path}: expected a commit {between} that touched it, found none; choose other ends")
     found = [read_revision(sha, path) for sha in (older, *touched)]
     return found[::-1] if back else found

@@ -14,7 +14,7 @@ from pathlib import Path
 from assay.artifact import hash_materials
 from assay.building import Wanted
 from assay.cards import Card, Hold, cards_here
-from assay.catching import acceptances, accepted_places, continued, is_settled, line
+from assay.catching import acceptances, accepted_places, continued, line
 from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
 from assay.config import stage_settings
 from assay.correctness import Terms
@@ -177,7 +177,7 @@ def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
 
     field.look("gpu", faults, ask, "cuda")
     looked = [faulty for faulty in faults if faulty.exposures and faulty.exposures[-1].tier == "gpu"]
-    waiting = [faulty for faulty in looked if distant.asked and not is_settled(faulty.exposures[-1])]
+    waiting = [faulty for faulty in looked if distant.asked and not faulty.settled]
     field.look("gpu, distant", waiting, ask_more, "cuda", DISTANT_BYTES)
 
 

@@ -30,7 +30,7 @@ def place_of(path: Path) -> Place:
         return parts[0], None, stage
     if len(parts) == 3 and stage in ("interpreter", "compile"):
         return parts[0], parts[1], stage
-    raise UsageError(f"--record: expected a file such as {RECORDS}/3.8.0/softmax/compile.json, found {path}")
+    raise UsageError(f"--record: expected a file such as {RECORDS}/3.8.0/softmax/compile.json, found {path}; name that")
 
 
 def _software(version: str, found: Evidence) -> Software:
@@ -56,7 +56,8 @@ def _column(made: Installation, records: Mapping[Place, Evidence]) -> Column:
         return Column(version=made.version, software=made.contents)
     found = records.get((made.version, None, "environment"))
     if found is None:
-        raise UsageError(f"--record: expected {RECORDS}/{made.version}/environment.json too, which says what ran")
+        expected = f"expected {RECORDS}/{made.version}/environment.json too, which says what ran"
+        raise UsageError(f"--record: {expected}; give it, or let rule versions name all")
     return Column(version=made.version, software=_software(made.version, found))
 
 
@@ -65,7 +66,8 @@ def _check_origin(version: str, record: Evidence, column: Column) -> None:
     path = f"{RECORDS}/{version}/environment.json"
     digest = column.software.environment_sha256 if isinstance(column.software, Software) else None
     if record.artifact.materials.get(path) != digest:
-        raise RecordError(f"{record.path}: was not made with {path} as it is; run `snakemake --cores 1 versions` again")
+        expected = f"expected a record made with {path} as it is, found another"
+        raise RecordError(f"{record.path}: {expected}; run `snakemake --cores 1 versions` again")
 
 
 def _kernel(name: str, columns: Iterable[Column], records: Mapping[Place, Evidence]) -> Kernel:

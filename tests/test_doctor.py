@@ -49,7 +49,7 @@ def test_a_broken_project_is_said_with_exit_code_1(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout
     assert "✗ no-such-distribution expected no-such-distribution>=1, found none" in said
     assert "no-such-distribution: python -m pip install 'no-such-distribution>=1'" in said
-    assert "✗ configuration config.yaml: $.targets[0]: found 'sm_81'; allowed: one of sm_100" in said
+    assert "✗ configuration config.yaml: $.targets[0]: found 'sm_81'; allowed: one of" in said
     assert "all tiers nothing can be run here yet" in said
 
 

@@ -191,7 +191,7 @@ def test_an_outcome_that_came_back_is_no_regression() -> None:
 def test_what_else_changed_stands_beside_a_change() -> None:
     occasion = time_curve(course_of([1.0])).points[0].occasion
     assert beside(occasion, occasion) == []
-    assert set(occasion.setting) == {"kernels/matmul.py", "CPython", "torch", "triton", "driver", "card"}
+    assert set(occasion.setting) == {"kernels/matmul.py", "CPython", "torch", "triton", "numpy", "driver", "card"}
     other = replace(occasion, setting={**occasion.setting, "triton": "3.9.0"}, commit="abc")
     assert beside(occasion, other) == ["triton: 3.6.0 -> 3.9.0", f"commit: {occasion.commit} -> abc"]
 

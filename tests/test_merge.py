@@ -394,11 +394,13 @@ def test_an_unsound_bundle_is_refused_by_name_and_the_others_are_merged(
     assert main(["merge", str(broken), str(bundles[0]), str(none), "--out", out]) == 1
     lines = said(capsys)
     assert lines[0].startswith(f"assay merge: refused: {broken}: ")
-    assert lines[1] == f"assay merge: refused: {none}: cannot be read (No such file or directory)"
+    unread = f"assay merge: refused: {none}: cannot be read (No such file or directory); "
+    assert lines[1] == f"{unread}name a file that `snakemake --cores 1 bundle` wrote"
     assert len(decode(written(tmp_path / "out")["merged.json"], Merged, "merged.json").bundles) == 1
     shutil.rmtree(out)
     assert main(["merge", str(broken), str(none), "--out", out]) == 2
-    assert said(capsys)[-1] == "assay merge: expected at least one sound bundle, found none among 2"
+    none_of_them = "expected at least one sound bundle, found none among 2"
+    assert said(capsys)[-1] == f"assay merge: {none_of_them}; ask `python -m assay verify` what is wrong with each"
     assert not Path(out).exists()
 
 

@@ -131,7 +131,7 @@ class TestRun:
         (root / "results/versions/3.6.0/one/compile.json").write_bytes(
             (root / "results/versions/3.8.0/one/compile.json").read_bytes()
         )
-        assert "was not made with results/versions/3.6.0/environment.json as it is" in self.refusal(compared)
+        assert "expected a record made with results/versions/3.6.0/environment.json as it is" in self.refusal(compared)
 
     def test_a_record_that_was_edited_is_refused(self, compared: Compared) -> None:
         path = compared.project.root / "results/versions/3.6.0/one/compile.json"
