@@ -7,7 +7,9 @@ import msgspec
 
 from assay.record import Unavailable
 
-MOST_LINES = 20
+MOST_LINES, FEWEST_LINES = 20, 4
+MANY_CLAIMS = 300
+"""On a page of more claims than this, excerpts are shorter the more there are: the page shall stay below 2 MiB."""
 MOST_ITEMS = 4
 """Of a list that are shown; how many more there are is said."""
 DEEPEST = 3
@@ -83,13 +85,18 @@ def _lines(value: Any, depth: int) -> list[str]:
     return [*found, f"{'  ' * depth}and {left} more"] if left else found
 
 
-def excerpt(value: Any) -> str:
+def lines_each(claims: int) -> int:
+    """Return how many lines an excerpt may have on a page of so many claims."""
+    return max(FEWEST_LINES, MOST_LINES * MANY_CLAIMS // max(claims, MANY_CLAIMS))
+
+
+def excerpt(value: Any, most: int = MOST_LINES) -> str:
     """Return an outline of what stands at a place: names and values, without nulls, long lists and texts cut short and
-    said to be. Of a whole list it says only how long it is.
+    said to be, in at most `most` lines and one that says so. Of a whole list it says only how long it is.
     """
     if isinstance(value, list):
         return f"a list of {len(value)}"
     inline = _inline(value)
     lines = [inline] if inline is not None else _lines(value, 0)
-    more = len(lines) - MOST_LINES
-    return "\n".join([*lines[:MOST_LINES], f"and {more} more lines"] if more > 1 else lines)
+    more = len(lines) - most
+    return "\n".join([*lines[:most], f"and {more} more lines"] if more > 1 else lines)

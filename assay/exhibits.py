@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.evidence import Evidence, Reference
-from assay.excerpts import excerpt, find
+from assay.excerpts import excerpt, find, lines_each
 from assay.matrix import mark, what
 from assay.outcomes import Mark
 from assay.record import Cause, Claim, Link
@@ -73,14 +73,14 @@ def _alike(claims: Sequence[Claim]) -> list[list[int]]:
 class _Library:
     """Passages by their place, each made once and printed where it is first cited."""
 
-    def __init__(self, records: Sequence[Evidence]) -> None:
-        self.records = {record.path: record for record in records}
+    def __init__(self, records: Sequence[Evidence], lines: int) -> None:
+        self.records, self.lines = {record.path: record for record in records}, lines
         self.quoted = 0
         self.passages: dict[tuple[str, str], Passage] = {}
 
     def _passage(self, record: Evidence, pointer: str) -> Passage:
         self.quoted += 1
-        return Passage(self.quoted, excerpt(find(record.artifact, pointer)))
+        return Passage(self.quoted, excerpt(find(record.artifact, pointer), self.lines))
 
     def quote(self, link: Link) -> list[Quotation]:
         """Return the quotation of a link, or none where its record is not among those shown."""
@@ -117,7 +117,7 @@ def _exhibit(number: int, claims: Sequence[Claim], places: Sequence[int], librar
 
 def build_exhibits(claims: Sequence[Claim], records: Sequence[Evidence]) -> Exhibits:
     """Return what every claim rests on. A place that several exhibits cite is quoted at the first."""
-    library = _Library(records)
+    library = _Library(records, lines_each(len(claims)))
     numbered = enumerate(_alike(claims), start=1)
     made = [_exhibit(number, claims, places, library) for number, places in numbered]
     groups: dict[str, list[Exhibit]] = defaultdict(list)

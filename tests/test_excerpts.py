@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, SAME_BITS, device, environment, evidence, evidence_of, gate, replaced
 
-from assay.excerpts import LONGEST, MOST_LINES, excerpt, find
+from assay.excerpts import FEWEST_LINES, LONGEST, MANY_CLAIMS, MOST_LINES, excerpt, find, lines_each
 from assay.record import Unavailable
 
 trees = st.recursive(
@@ -79,3 +79,19 @@ def test_an_absent_value_is_shown_with_its_reason() -> None:
     assert "persistence: unavailable (Not Supported)" in excerpt(device())
     assert "driver: unavailable (no NVIDIA driver" in excerpt(environment(None))
     assert "exit_code: 1" in excerpt(evidence("gate", gate(None)).artifact.result)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_more_claims_a_page_has_the_shorter_its_excerpts_are(one: int, other: int) -> None:
+    fewer, more = sorted([one, other])
+    assert MOST_LINES >= lines_each(fewer) >= lines_each(more) >= FEWEST_LINES
+    assert lines_each(MANY_CLAIMS) == MOST_LINES
+    # In all they take no more lines than those of a few claims may, until they are as short as they get.
+    assert lines_each(more) == FEWEST_LINES or lines_each(more) * more <= MOST_LINES * MANY_CLAIMS
+
+
+@given(st.integers(FEWEST_LINES, MOST_LINES))
+def test_a_long_outline_is_cut_to_as_many_lines_as_asked(most: int) -> None:
+    lines = excerpt({str(n): "y" * 120 for n in range(40)}, most).split("\n")
+    assert len(lines) == most + 1
+    assert lines[-1] == f"and {40 - most} more lines"
