@@ -126,7 +126,7 @@ def test_a_file_that_nothing_touched_is_refused() -> None:
     Path("other").write_text("x")
     git("add", "--all")
     git("commit", "--quiet", "--message", "Not about it")
-    with pytest.raises(UsageError, match=r"kernels/one\.py: no commit between .* touched it"):
+    with pytest.raises(UsageError, match=r"kernels/one\.py: expected a commit between .* that touched it, found none"):
         revisions(first, "HEAD", FILE)
 
 
