@@ -103,7 +103,8 @@ def fate(exposures: Sequence[Exposure], differs: str | None) -> Fate:
 def is_open(exposures: Sequence[Exposure], differs: str | None) -> bool:
     """Return whether another tier is to look: where none caught a fault, or one alone did by what it raises there."""
     found = fate(exposures, differs)
-    return found == "survived" or (found == "invalid" and len(exposures) == 1)
+    looked = sum(exposure.verdict.outcome in ("passed", "failed") for exposure in exposures)
+    return found == "survived" or (found == "invalid" and looked == 1)
 
 
 def looking(tiers: Sequence[TierName], exposures: Sequence[Exposure], differs: str | None) -> list[TierName]:

@@ -1,6 +1,6 @@
 """The asking side of planted faults: one faulty kernel file put before each tier, in a child process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +8,19 @@ from msgspec.structs import replace
 
 from assay.artifact import sha256_bytes
 from assay.building import Wanted, build
-from assay.catching import RAISED, UNTRIED, Fate, Seen, expose, fate, has_run, is_open, is_settled, outcome
+from assay.catching import (
+    RAISED,
+    UNTRIED,
+    Fate,
+    Seen,
+    continued,
+    expose,
+    fate,
+    has_run,
+    is_open,
+    is_settled,
+    outcome,
+)
 from assay.child import Child, Fault, ask
 from assay.correctness import Terms, Trial, Tried, canaries, try_one
 from assay.findings import findings
@@ -16,17 +28,21 @@ from assay.forking import Session
 from assay.journal import Known
 from assay.judgement import contrasts
 from assay.mutation import Mutation
-from assay.original import LAUNCH, Asked, Original, TierName, build_place, code_of
+from assay.original import LAUNCH, Asked, Original, TierName, build_place, code_of, parts_of
 from assay.privacy import scrub
 from assay.record import Build, Digest, Exposure, Mutant, Verdict
 
 
 @dataclass
 class Faulty:
-    """One faulty kernel file, written to `path`, and what has been found of it so far."""
+    """One faulty kernel file, written to `path`, and what has been found of it so far.
+
+    `using` names the variants that what was changed may show in; None stands for all.
+    """
 
     mutation: Mutation
     path: Path
+    using: frozenset[str] | None = None
     exposures: list[Exposure] = field(default_factory=list)
     baseline: Verdict = UNTRIED
     differs: str | None = None
@@ -53,6 +69,10 @@ class Faulty:
     def settled(self) -> bool:
         """Whether what the last tier saw so far is a fault whatever the rest of it sees."""
         return is_settled(self.exposures[-1], has_run(self.exposures[:-1]))
+
+    def parts(self, asked: Sequence[Asked]) -> list[list[Asked]]:
+        """Return those of the trials in which it can show, in parts."""
+        return parts_of([one for one in asked if self.using is None or one[0].id in self.using])
 
     @property
     def sha256(self) -> Digest:
@@ -116,17 +136,18 @@ def _aside(original: Original, tried: Sequence[Tried]) -> Iterator[Seen]:
 
 
 @dataclass(frozen=True)
-class Part:
-    """What of a tier looks at a faulty version at a time."""
+class Bench:
+    """What faulty versions are put before at a tier: the kernel as it is, whose trials they take, and on what terms."""
 
+    original: Original
     tier: TierName
-    asked: Sequence[Asked]
+    terms: Terms
 
 
-def _try_in_turn(process: Session, original: Original, part: Part, terms: Terms) -> Iterator[Seen]:
+def _try_in_turn(process: Session, bench: Bench, asked: Sequence[Asked]) -> Iterator[Seen]:
     tried: list[Tried] = []
-    tier = part.tier
-    for trial in (Trial(variant, case) for variant, case in part.asked):
+    original, tier, terms = bench.original, bench.tier, bench.terms
+    for trial in (Trial(variant, case) for variant, case in asked):
         tried.append(try_one(process, trial, terms, original.declaration))
         yield str(trial), tried[-1].check.verdict
         if tier == "gpu":
@@ -136,21 +157,61 @@ def _try_in_turn(process: Session, original: Original, part: Part, terms: Terms)
             process.close()
 
 
-def try_faulty(child: Child, faulty: Faulty, original: Original, part: Part, terms: Terms) -> Exposure:
+def try_faulty(process: Session, faulty: Faulty, bench: Bench, asked: Sequence[Asked]) -> Exposure:
     """Try a faulty kernel on what the kernel itself passed, until something is wrong, and return what was seen."""
-    with Session(child, faulty.path) as process:
-        seen = _try_in_turn(process, original, part, terms)
-        return expose(part.tier, _tidied(seen, faulty.path), has_run(faulty.exposures))
+    seen = _try_in_turn(process, bench, asked)
+    return expose(bench.tier, _tidied(seen, faulty.path), has_run(faulty.exposures))
 
 
-def compare_plainly(child: Child, faulty: Faulty, original: Original, tier: TierName, terms: Terms) -> None:
+def compare_plainly(process: Session, faulty: Faulty, bench: Bench) -> None:
     """Look at a faulty kernel in the reference script's way; a crash or an exception would end that script too."""
-    case, variants = original.plain(tier)
-    request = {"do": "baseline", "case": case, "variants": variants, "seed": terms.seeds[0]}
-    with Session(child, faulty.path) as process:
-        answer = ask(process, request, Verdict, terms.limit_s)
-        verdict = answer.verdict() if isinstance(answer, Fault) else answer
-        faulty.baseline = _tidy(verdict, faulty.path)
+    case, variants = bench.original.plain(bench.tier)
+    request = {"do": "baseline", "case": case, "variants": variants, "seed": bench.terms.seeds[0]}
+    answer = ask(process, request, Verdict, bench.terms.limit_s)
+    verdict = answer.verdict() if isinstance(answer, Fault) else answer
+    faulty.baseline = _tidy(verdict, faulty.path)
+
+
+@dataclass
+class Rest:
+    """A part of a tier's trials, of which the first part settled nothing, and what it showed once it is made."""
+
+    faulty: Faulty
+    phase: str
+    asked: Sequence[Asked]
+    before: "Rest | None" = None
+    exposure: Exposure | None = None
+
+    def __str__(self) -> str:
+        """Name it for the terminal."""
+        return f"{self.faulty}: {self.asked[0][1]}"
+
+    @property
+    def idle(self) -> bool:
+        """Whether an earlier part, made meanwhile, showed a fault already."""
+        if self.before is None:
+            return False
+        found = self.before.exposure
+        return self.before.idle or (found is not None and is_settled(found, has_run(self.faulty.exposures)))
+
+    def known(self, made_of: Digest) -> Known:
+        """Return what is known once this part is made."""
+        assert self.exposure is not None
+        return replace(self.faulty.known(made_of, self.phase), exposures=[self.exposure])
+
+
+def try_rest(child: Child, rest: Rest, bench: Bench) -> None:
+    """Make one more part of the trials of a faulty kernel, unless that is idle by now."""
+    if not rest.idle:
+        with Session(child, rest.faulty.path) as process:
+            rest.exposure = try_faulty(process, rest.faulty, bench, rest.asked)
+
+
+def add_up(faulty: Faulty, rests: Iterable[Rest]) -> None:
+    """Make one exposure of the first part and of those after it, up to the first that settles what it is."""
+    for rest in rests:
+        if not faulty.settled and rest.exposure is not None:
+            faulty.exposures[-1] = continued(faulty.exposures[-1], rest.exposure)
 
 
 # The compile tier

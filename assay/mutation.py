@@ -12,6 +12,7 @@ from typing import Literal
 from assay import mutation_access as access
 from assay import mutation_arithmetic as arithmetic
 from assay.mutation_scope import Operator, Scope, Site
+from assay.mutation_syntax import is_jit
 
 OPERATORS: dict[Operator, str] = {
     "drop-mask": "A load, store or atomic loses its mask, and with it what its masked lanes would hold.",
@@ -83,7 +84,7 @@ class Mutation:
     expression around it as it stands in the file, and `replacement` what stands there instead, each on one line of at
     most 100 characters. `text` is the whole changed file, as long in lines as the original and equal to it outside the
     changed part. `line_text` is the line itself, without the space around it. `place`: a change in a launch can leave
-    the compiled code as it is and still be a fault.
+    the compiled code as it is and still be a fault. `function` is that in which it is, as the module knows it.
     """
 
     operator: Operator
@@ -94,6 +95,7 @@ class Mutation:
     text: str
     line_text: str
     place: Literal["kernel", "launch"]
+    function: str
 
 
 def mutants(source: str) -> list[Mutation]:
@@ -117,18 +119,13 @@ def mutants(source: str) -> list[Mutation]:
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    kernels = {function.name for function in functions if _is_jit(function)}
+    kernels = {function.name for function in functions if is_jit(function)}
     for function in functions:
-        jit, launches = _is_jit(function), _launches(function, kernels)
+        jit, launches = is_jit(function), _launches(function, kernels)
         families = _KERNEL_FAMILIES if jit else _LAUNCH_FAMILIES if launches else ()
         scope = Scope(function) if families else None
         for family in families:
             yield from family(scope) if scope else ()
-
-
-def _is_jit(function: ast.FunctionDef) -> bool:
-    names = [node.func if isinstance(node, ast.Call) else node for node in function.decorator_list]
-    return any(ast.unparse(name).endswith("jit") for name in names)
 
 
 def _launches(function: ast.FunctionDef, kernels: set[str]) -> bool:
@@ -175,10 +172,16 @@ class _File:
             text=text,
             line_text=self.bytes[above:below].decode().strip(),
             place="kernel" if self._in_kernel(site.node) else "launch",
+            function=self._outermost(site.node),
         )
 
+    def _outermost(self, node: ast.AST) -> str:
+        while not isinstance(self.parents[node], ast.Module):
+            node = self.parents[node]
+        return str(getattr(node, "name", ""))
+
     def _in_kernel(self, node: ast.AST) -> bool:
-        while not (isinstance(node, ast.Module) or (isinstance(node, ast.FunctionDef) and _is_jit(node))):
+        while not (isinstance(node, ast.Module) or (isinstance(node, ast.FunctionDef) and is_jit(node))):
             node = self.parents[node]
         return isinstance(node, ast.FunctionDef)
 

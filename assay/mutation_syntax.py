@@ -24,6 +24,12 @@ def called(node: ast.AST | None) -> str:
     return ""
 
 
+def is_jit(function: ast.FunctionDef) -> bool:
+    """Whether a function is compiled for a device: whether one of its decorators has a name that ends in `jit`."""
+    names = [node.func if isinstance(node, ast.Call) else node for node in function.decorator_list]
+    return any(ast.unparse(name).endswith("jit") for name in names)
+
+
 def is_access(call: ast.Call) -> bool:
     """Whether a call reads or writes memory."""
     return called(call) in ("load", "store") or called(call).startswith("atomic_")

@@ -3,7 +3,7 @@
 Only what the kernel itself passes is asked of a faulty version, so that a fault of its own catches nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -29,6 +29,9 @@ Asked = tuple[DeclaredVariant, str]
 """A variant, and the case that it is tried on."""
 
 
+PART_TRIALS = 8
+"""So many trials at least are made of a faulty version at a time, where it has so many: each time takes a process."""
+
 LAUNCH = "launch"
 """Stands for a build where it is the launch that differs, and not the code."""
 
@@ -36,6 +39,16 @@ LAUNCH = "launch"
 def code_of(build: Build) -> list[Digest]:
     """Return the digests of what a launch was compiled to, in order."""
     return [binary.binary_sha256 for binary in build.binaries]
+
+
+def parts_of(asked: Sequence[Asked], least: int = PART_TRIALS) -> list[list[Asked]]:
+    """Return trials in parts of so many at least, in order; those of one case, which come together, stay together."""
+    parts: list[list[Asked]] = []
+    for at, one in enumerate(asked):
+        if not parts or (len(parts[-1]) >= least and one[1] != asked[at - 1][1]):
+            parts.append([])
+        parts[-1].append(one)
+    return parts
 
 
 def build_place(variant: str, target: str, case: str) -> str:
@@ -90,7 +103,7 @@ class Original:
         return self.gpu.device if "gpu" in self.tiers else None
 
     def trials(self, tier: TierName) -> list[Asked]:
-        """Return the variants and cases that a faulty version is tried on: small cases first, variant by variant."""
+        """Return the variants and cases that a faulty version is tried on: small cases first, case by case."""
         return [*self.near(tier), *self.distant(tier)]
 
     def near(self, tier: TierName) -> list[Asked]:
@@ -106,9 +119,20 @@ class Original:
         far = self.declaration.distant
         size = {case: elements for (_, case), elements in passed.items() if (case in far) == distant}
         cases = sorted(size, key=lambda case: (size[case], self.declaration.cases.index(case)))
+        # Case by case, because what is wrong in one variant alone would else have to wait for all cases of the others.
         return [
-            (variant, case) for variant in self.declaration.variants for case in cases if (variant.id, case) in passed
+            (variant, case) for case in cases for variant in self.declaration.variants if (variant.id, case) in passed
         ]
+
+    def using(self, kernels: Set[str] | None) -> frozenset[str]:
+        """Return the variants that launch one of these kernels, by what was compiled, or may: those of which nothing
+        was compiled, and all where none is known to, or where it may be any kernel (None).
+        """
+        launched: dict[str, set[str]] = {}
+        for build in self.builds:
+            launched.setdefault(build.variant, set()).update(binary.function for binary in build.binaries)
+        found = {variant for variant, names in launched.items() if kernels is not None and names & kernels}
+        return frozenset(found | (self.variants.keys() - launched.keys()) if found else self.variants)
 
     @cached_property
     def builds(self) -> list[Build]:
@@ -125,12 +149,20 @@ class Original:
     @cached_property
     def rebuilds(self) -> list[tuple[DeclaredVariant, str, str]]:
         """Return variant, target and case of the builds that must all be the same code for a change to be no fault:
-        every one that was compiled ahead, and for the first of them every case, because strides and alignment decide
-        the code too.
+        every one that was compiled ahead, and for the first target every variant on every case that it passes, because
+        shapes, strides and alignment decide which code is launched.
         """
         ahead = [(self.variants[build.variant], build.target, build.case) for build in self.builds]
-        variant, target, first = ahead[0]
-        return [*ahead, *((variant, target, case) for case in self.cases if case != first)]
+        target, first = ahead[0][1:]
+        on_target = {variant.id for variant, of, _ in ahead if of == target}
+        passed = {(check.variant, check.case) for tier in TIERS for check in self._checks(tier)}
+        more = [
+            (variant, target, case)
+            for case in self.cases
+            for variant in self.declaration.variants
+            if case != first and variant.id in on_target and (variant.id, case) in passed
+        ]
+        return [*ahead, *more]
 
     def samples(self) -> list[Build]:
         """Return one build of each precision for one target: enough to see which instructions a fault multiplies with.

@@ -13,26 +13,30 @@ from pathlib import Path
 
 from assay.artifact import hash_materials
 from assay.building import Wanted
+from assay.callers import callers
 from assay.cards import Card, Hold, cards_here
-from assay.catching import acceptances, accepted_places, continued, line
+from assay.catching import acceptances, accepted_places, line
 from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
 from assay.config import stage_settings
 from assay.correctness import Terms
 from assay.errors import UsageError
 from assay.exposing import (
+    Bench,
     Faulty,
-    Part,
     Rebuild,
+    Rest,
+    add_up,
     compare_plainly,
     compile_faulty,
     is_other,
     place_of,
     try_faulty,
+    try_rest,
 )
-from assay.forking import opening
+from assay.forking import Session, opening
 from assay.journal import Journal, open_journal
 from assay.mutation import mutants
-from assay.original import Original, nothing_planted
+from assay.original import Asked, Original, TierName, nothing_planted
 from assay.pool import Answered, Item, Pool, worker_count
 from assay.progress import Progress
 from assay.record import Device, Teeth, Unavailable
@@ -64,10 +68,9 @@ class Field:
     card: Card | None = None
     files: Sequence[int] = ()
 
-    @property
-    def terms(self) -> Terms:
-        """On what terms a faulty kernel is tried."""
-        return Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s)
+    def bench(self, tier: TierName) -> Bench:
+        """Return what a faulty kernel is put before at a tier."""
+        return Bench(self.original, tier, Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s))
 
     def children(self, device: str, environment: Mapping[str, str], each: int) -> list[Child]:
         """Return children that have imported everything; on a device as many as have `each` so many bytes."""
@@ -102,7 +105,6 @@ class Field:
         faults: Sequence[Faulty],
         look: Callable[[Child, Faulty], None],
         device: str,
-        each: int = NEAR_BYTES,
     ) -> None:
         """Look at every fault that no earlier run has looked at in this phase, and keep what is found of each."""
         earlier = [(faulty, self.journal.of(phase, faulty.sha256)) for faulty in faults]
@@ -111,33 +113,49 @@ class Field:
             look(child, faulty)
             self.journal.add(faulty.known(self.journal.made_of, phase))
 
-        self.ask(phase, [faulty for faulty, known in earlier if known is None], kept, device, each)
+        self.ask(phase, [faulty for faulty, known in earlier if known is None], kept, device)
         for faulty, known in earlier:
             if known is not None:
                 faulty.recall(known)
 
+    def make(self, rests: Sequence[Rest], phase: str, each: int) -> None:
+        """Make every part that no earlier run has made, and keep what it shows."""
+        bench = self.bench("gpu")
+        for rest in rests:
+            known = self.journal.of(rest.phase, rest.faulty.sha256)
+            rest.exposure = None if known is None else known.exposures[0]
 
-def write_all(job: Job, folder: Path) -> list[Faulty]:
+        def kept(child: Child, rest: Rest) -> None:
+            try_rest(child, rest, bench)
+            if rest.exposure is not None:
+                self.journal.add(rest.known(self.journal.made_of))
+
+        self.ask(f"{phase}, more", [rest for rest in rests if rest.exposure is None], kept, "cuda", each)
+
+
+def write_all(job: Job, original: Original, folder: Path) -> list[Faulty]:
     """Write every faulty version of the kernel file, each in a folder of its own that reasons name alike."""
     assert job.kernel is not None
-    found = []
-    for number, mutation in enumerate(mutants(job.kernel.read_text("utf-8"))):
+    source, found = job.kernel.read_text("utf-8"), list[Faulty]()
+    for number, mutation in enumerate(mutants(source)):
         path = folder / str(number) / "kernels" / job.kernel.name
         path.parent.mkdir(parents=True)
         path.write_text(mutation.text, "utf-8")
-        found.append(Faulty(mutation, path))
+        found.append(Faulty(mutation, path, original.using(callers(source, mutation.function))))
     return found
 
 
 def interpret(field: Field, faults: Sequence[Faulty]) -> None:
     """Put every fault before the interpreter, and look at it in the reference script's way where no device will."""
-    original, terms = field.original, field.terms
-    part = Part("interpreter", original.trials("interpreter"))
+    bench = field.bench("interpreter")
+    trials = field.original.trials("interpreter")
 
     def ask(child: Child, faulty: Faulty) -> None:
-        faulty.exposures.append(try_faulty(child, faulty, original, part, terms))
-        if original.device is None:
-            compare_plainly(child, faulty, original, "interpreter", terms)
+        with Session(child, faulty.path) as process:
+            asked = [one for part in faulty.parts(trials) for one in part]
+            faulty.exposures.append(try_faulty(process, faulty, bench, asked))
+            if field.original.device is None:
+                compare_plainly(process, faulty, bench)
 
     field.look("interpreter", faults, ask, "cpu")
 
@@ -161,24 +179,46 @@ def compile_open(field: Field, faults: Sequence[Faulty]) -> None:
 def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
     """Put what is not caught yet before the device, and look at every fault in the reference script's way.
 
-    Cases whose tensors fill the device come last, a few at a time: most faults are caught without them.
+    Most faults show in the first few trials, which come for all of them first. The rest follows part by part, so that
+    what survives keeps no process to itself; cases whose tensors fill the device come last, a few at a time.
     """
-    original, terms = field.original, field.terms
-    near, distant = Part("gpu", original.near("gpu")), Part("gpu", original.distant("gpu"))
+    bench, near = field.bench("gpu"), field.original.near("gpu")
 
     def ask(child: Child, faulty: Faulty) -> None:
-        compare_plainly(child, faulty, original, "gpu", terms)
-        if faulty.open:
-            faulty.exposures.append(try_faulty(child, faulty, original, near, terms))
-
-    def ask_more(child: Child, faulty: Faulty) -> None:
-        more = try_faulty(child, faulty, original, distant, terms)
-        faulty.exposures[-1] = continued(faulty.exposures[-1], more)
+        with Session(child, faulty.path) as process:
+            if faulty.open:
+                first = faulty.parts(near)[:1]
+                faulty.exposures.append(try_faulty(process, faulty, bench, [one for part in first for one in part]))
+            # After it, for what a fault wrote anywhere must not change what the trials see.
+            compare_plainly(process, faulty, bench)
 
     field.look("gpu", faults, ask, "cuda")
     looked = [faulty for faulty in faults if faulty.exposures and faulty.exposures[-1].tier == "gpu"]
-    waiting = [faulty for faulty in looked if distant.asked and not faulty.settled]
-    field.look("gpu, distant", waiting, ask_more, "cuda", DISTANT_BYTES)
+    try_more(field, looked, lambda faulty: faulty.parts(near)[1:], "gpu", NEAR_BYTES)
+    distant = field.original.distant("gpu")
+    try_more(field, looked, lambda faulty: faulty.parts(distant), "gpu, distant", DISTANT_BYTES)
+
+
+def try_more(
+    field: Field,
+    faults: Sequence[Faulty],
+    parts: Callable[[Faulty], Sequence[Sequence[Asked]]],
+    phase: str,
+    each: int,
+) -> None:
+    """Make further parts of the trials of what is not settled yet, several of one fault at a time too."""
+    rests = {id(faulty): rests_of(faulty, parts(faulty), phase) for faulty in faults if not faulty.settled}
+    field.make([rest for made in rests.values() for rest in made], phase, each)
+    for faulty in faults:
+        add_up(faulty, rests.get(id(faulty), []))
+
+
+def rests_of(faulty: Faulty, parts: Sequence[Sequence[Asked]], phase: str) -> list[Rest]:
+    """Return the parts as what is still to be made, each with the one before it."""
+    found: list[Rest] = []
+    for number, asked in enumerate(parts, 1):
+        found.append(Rest(faulty, f"{phase} {number}", asked, found[-1] if found else None))
+    return found
 
 
 def look(field: Field, faults: Sequence[Faulty]) -> Device | None:
@@ -216,7 +256,7 @@ def plant(job: Job) -> Teeth:
     if "gpu" in original.tiers and not cards:
         return nothing_planted(none)
     with tempfile.TemporaryDirectory(prefix="assay-teeth-") as folder:
-        faults = write_all(job, Path(folder))
+        faults = write_all(job, original, Path(folder))
         device = look(Field(job, original, Path(folder), cards, journal_of(job)), faults)
     accepted = acceptances(original.declaration.equivalents, [faulty.mutation for faulty in faults])
     found = Teeth(

@@ -156,6 +156,12 @@ def test_what_raises_in_two_tiers_is_not_looked_at_by_a_third() -> None:
     assert fate(raised, None) == "invalid"
 
 
+def test_a_tier_with_nothing_to_look_at_counts_as_none() -> None:
+    seen = [expose("interpreter", []), expose("compile", [("everywhere", failed("compile-error"))])]
+    assert looking(TIERS, seen, None) == list(TIERS)
+    assert fate(seen, None) == "invalid"
+
+
 def test_what_raises_in_one_tier_and_runs_in_another_is_caught() -> None:
     one, two = expose("interpreter", [("x", failed("exception"))]), expose("compile", [("y", PASSED)])
     assert fate([one], None) == "invalid"

@@ -11,10 +11,11 @@ from project import PYTHON_PATH
 from records import PASSED, comparison, device
 from trials import LIMIT_S, ROOT
 
+from assay.catching import expose
 from assay.child import Child, interpreting_environment
 from assay.correctness import Terms
-from assay.exposing import Faulty, Part, try_faulty
-from assay.forking import opening
+from assay.exposing import Bench, Faulty, Rest, add_up, try_faulty, try_rest
+from assay.forking import Session, opening
 from assay.kernel import load
 from assay.mutation import Mutation, mutants
 from assay.original import Original
@@ -79,7 +80,8 @@ def test_a_swapped_precision_is_caught_by_the_canary_though_its_result_is_right(
 ) -> None:
     faulty = planted(tmp_path, "change-precision", "input_precision='ieee'")
     kernel = original(precision)
-    exposure = try_faulty(child, faulty, kernel, Part("gpu", kernel.trials("gpu")), Terms([1], LIMIT_S))
+    with Session(child, faulty.path) as process:
+        exposure = try_faulty(process, faulty, Bench(kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
     assert (exposure.tier, exposure.place) == ("gpu", place)
     assert (exposure.verdict.outcome, exposure.verdict.cause) == (outcome, cause)
     # The one check that the kernel passed was passed here too.
@@ -89,7 +91,36 @@ def test_a_swapped_precision_is_caught_by_the_canary_though_its_result_is_right(
 def test_a_wrong_result_is_caught_at_its_case(child: Child, tmp_path: Path) -> None:
     faulty = planted(tmp_path, "drop-store", "")
     kernel = original("ieee")
-    exposure = try_faulty(child, faulty, kernel, Part("gpu", kernel.trials("gpu")), Terms([1], LIMIT_S))
+    with Session(child, faulty.path) as process:
+        exposure = try_faulty(process, faulty, Bench(kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
     faulty.exposures.append(exposure)
     assert (exposure.place, exposure.verdict.cause) == (f"{CASE} ieee/64x64x32", "not-written")
     assert faulty.fate == "caught"
+
+
+def rests(faulty: Faulty, kernel: Original) -> list[Rest]:
+    first = Rest(faulty, "gpu 1", kernel.trials("gpu"))
+    return [first, Rest(faulty, "gpu 2", kernel.trials("gpu"), first)]
+
+
+def test_a_later_part_finds_what_the_first_did_not_and_makes_those_after_it_idle(child: Child, tmp_path: Path) -> None:
+    faulty, kernel = planted(tmp_path, "drop-store", ""), original("ieee")
+    faulty.exposures.append(expose("gpu", [("somewhere", PASSED)]))
+    made, bench = rests(faulty, kernel), Bench(kernel, "gpu", Terms([1], LIMIT_S))
+    for rest in made:
+        try_rest(child, rest, bench)
+    assert made[0].exposure is not None
+    assert made[1].exposure is None
+    add_up(faulty, made)
+    assert (faulty.fate, faulty.exposures[0].place, faulty.exposures[0].passed) == ("caught", made[0].exposure.place, 1)
+    assert made[0].known("0" * 64).exposures == [made[0].exposure]
+
+
+def test_parts_in_which_nothing_is_wrong_add_up(child: Child, tmp_path: Path) -> None:
+    faulty, kernel = planted(tmp_path, "change-precision", "input_precision='ieee'"), original("ieee")
+    faulty.exposures.append(expose("gpu", [("somewhere", PASSED)]))
+    made = rests(faulty, kernel)
+    for rest in made:
+        try_rest(child, rest, Bench(kernel, "gpu", Terms([1], LIMIT_S)))
+    add_up(faulty, made)
+    assert [(e.place, e.passed, e.verdict.outcome) for e in faulty.exposures] == [("*", 3, "passed")]
