@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import get_args
@@ -92,6 +93,19 @@ def test_a_stage_runs_alone_and_finds_the_same(project: Project, stage: StageNam
     variables = {"TRITON_INTERPRET": "1"} if stage == "interpreter" else {}
     done = project.assay(stage, *arguments, variables=variables)
     assert done.returncode == 0, done.stdout
+    again = read(path, stage)
+    assert again.run != earlier.run
+    assert again.result == earlier.result
+
+
+@pytest.mark.parametrize("closed", ["> >(exec true) 2>&1", ">&- 2>&-"], ids=["nobody reads", "closed"])
+@pytest.mark.parametrize("stage", ["compile", "interpreter"])
+def test_a_stage_that_nobody_listens_to_writes_its_record(project: Project, stage: StageName, closed: str) -> None:
+    path = project.root / f"results/one/{stage}.json"
+    earlier = read(path, stage)
+    command = f'"$0" -m assay {stage} --kernel kernels/one.py {closed}'
+    done = project.run("bash", "-c", command, sys.executable, variables={"TRITON_INTERPRET": "1"})
+    assert (done.returncode, done.stdout) == (0, "")
     again = read(path, stage)
     assert again.run != earlier.run
     assert again.result == earlier.result
