@@ -401,6 +401,25 @@ def test_a_bad_configuration_stops_at_once_in_one_sentence(project: Project, old
     assert not project.made_since(before)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("timing={rounds: 9, half_width: 0.5, clock_band: [0.5, 1]}", None),
+        ('timing={"rounds": 9}', None),
+        ("seeds=[3, 4]", None),
+        ("gate={minimum_capability: 9.0}", None),
+        ("timing={rounds: many}", r"\$.timing.rounds: found 'many'; allowed: a value of type integer"),
+        ("timing={rounds: 2}", r"\$.timing.rounds: found 2; allowed: a number of at least 6"),
+        ("targets=[90]", r"\$.targets\[0\]: found '90'; allowed: .*sm_80"),
+    ],
+)
+def test_a_number_behind_config_is_one_wherever_it_stands(project: Project, given: str, said: str | None) -> None:
+    done = project.snakemake("report", "--dry-run", "--config", given)
+    assert "Traceback" not in done.stdout
+    assert done.returncode == (0 if said is None else 1), done.stdout
+    assert said is None or re.search(f"config.yaml with --config: {said}", done.stdout), done.stdout
+
+
 def test_a_folder_without_the_project_is_refused_in_one_sentence(project: Project, tmp_path: Path) -> None:
     done = project.snakemake("report", "--directory", str(tmp_path))
     assert done.returncode == 1
