@@ -1,11 +1,41 @@
 """The command line: `python -m assay <command> ...`."""
 
 import importlib
+import io
 import os
 import sys
+from pathlib import Path
+from typing import Any, TextIO
 
 from assay.commands import COMMANDS, after_help, usage
 from assay.errors import AssayError, refused_by_system
+
+
+class Output(io.FileIO):
+    """A standard stream whose reader may go, as `head` does: what is printed from then on is dropped.
+
+    That stops no command and changes no exit code, since a stage has its record to write, and a check its answer to
+    give. A pipe that breaks elsewhere, such as a child's, is no business of this stream.
+    """
+
+    def write(self, data: Any) -> int:
+        """Write, or drop what nobody reads."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return len(data)
+
+
+def outliving(stream: TextIO | None) -> TextIO:
+    """Return what to print to instead of a standard stream, which is None where the process was started without."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return Path(os.devnull).open("w", encoding="utf-8")
+    written = io.BufferedWriter(Output(stream.fileno(), "w", closefd=False))
+    by_line = stream.line_buffering or stream.write_through
+    return io.TextIOWrapper(written, stream.encoding, stream.errors, line_buffering=by_line)
 
 
 def run(command: str, arguments: list[str]) -> int:
@@ -43,4 +73,5 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    sys.stdout, sys.stderr = outliving(sys.stdout), outliving(sys.stderr)
     sys.exit(main(sys.argv[1:]))

@@ -93,7 +93,10 @@ def lock_folder() -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise UsageError(f"{folder}: expected a folder for the locks of cards, found {error.strerror}") from None
+        raise UsageError(
+            f"{folder}: expected a folder for the locks of cards, found {error.strerror}; see to it that "
+            f"this user can make one in {FOLDER}, or remove what is there instead"
+        ) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise UsageError(f"{folder}: expected a folder of this user alone (mode 700), found another; remove it")
     return folder

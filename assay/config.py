@@ -188,7 +188,7 @@ def parse_settings(tree: Any, name: str) -> Settings:
     try:
         settings = convert(tree, Settings, name)
     except RecordError as error:
-        raise ConfigError(_explain(tree, name) or str(error)) from None
+        raise ConfigError(_explain(tree, name) or f"{error}; correct it there") from None
     for key in ("kernels", "targets", "seeds"):
         values = getattr(settings, key)
         if isinstance(values, list) and (twice := [value for value in values if values.count(value) > 1]):
@@ -217,7 +217,8 @@ def load_tree(path: Path) -> Any:
         tree = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); put it back, or name another file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    # A scalar in the form of a date that there is not, such as 2026-99-99, is a ValueError; so is text not in UTF-8.
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(
             f"{path}: expected YAML in UTF-8, found something else ({' '.join(str(error).split())}); correct it there"
         ) from None

@@ -2,7 +2,6 @@
 a sign that the terminal's encoding lacks is replaced by another.
 """
 
-import signal
 import sys
 
 from rich.console import Console, RenderableType
@@ -60,10 +59,5 @@ def printed(parts: RenderableType, console: Console) -> str:
 
 
 def put(parts: RenderableType, console: Console) -> None:
-    """Print to standard output. Where its reader has gone, as `head` does, end as every program does then."""
-    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    try:
-        sys.stdout.write(printed(parts, console))
-        sys.stdout.flush()
-    finally:
-        signal.signal(signal.SIGPIPE, before)
+    """Print to standard output."""
+    sys.stdout.write(printed(parts, console))

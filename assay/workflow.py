@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+import msgspec
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
@@ -36,12 +37,36 @@ class Plan(NamedTuple):
     optional: dict[str, Digest]
 
 
+def _number(text: str) -> Any:
+    """Return the number or boolean that a text would be in config.yaml, or the text where it is neither."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return text
+    return value if isinstance(value, int | float) else text
+
+
+def as_numbers(given: Any, default: Any) -> Any:
+    """Return what was given to Snakemake, with numbers in place of their text wherever the default is one.
+
+    Snakemake 9 reads a nested value of `--config` with YAML's BaseLoader, to which every scalar is text: `{rounds: 15}`
+    arrives as `{"rounds": "15"}`. Only the place says which is meant: a capability, `9.0`, is a text.
+    """
+    if isinstance(given, Mapping) and isinstance(default, dict):
+        return {key: as_numbers(value, default.get(key)) for key, value in given.items()}
+    if isinstance(given, list) and isinstance(default, list | tuple):
+        return [as_numbers(value, default[0]) for value in given]
+    return _number(given) if isinstance(given, str) and isinstance(default, int | float) else given
+
+
 def read_settings(overrides: Mapping[str, Any], path: Path) -> Settings:
     """Return the settings of a configuration file, those given to Snakemake (`--config`, `--configfile`) put in."""
     tree = load_tree(path)
     if not overrides or not isinstance(tree, dict):
         return parse_settings(tree, str(path))
-    update_config(tree, overrides)
+    update_config(tree, as_numbers(overrides, msgspec.to_builtins(Settings())))
     return parse_settings(tree, f"{path} with --config")
 
 

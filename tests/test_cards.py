@@ -1,6 +1,7 @@
 """Which cards a job may use, and that no two jobs hold one: real locks between real processes, simulated cards."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -341,6 +342,19 @@ def _open(path: Path) -> None:
 def test_a_folder_that_somebody_else_could_write_to_is_refused(folder: Path, spoil: Callable[[Path], Any]) -> None:
     spoil(folder / f"assay-{os.getuid()}")
     with pytest.raises(UsageError, match=r"expected a folder"):
+        lock_folder()
+
+
+@pytest.mark.parametrize(("place", "found"), [("absent", "No such file or directory"), ("file", "Not a directory")])
+def test_where_no_folder_can_be_made_it_says_what_to_do(
+    place: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("assay.cards.FOLDER", tmp_path / place)
+    said = (
+        f"found {found}; see to it that this user can make one in {tmp_path / place}, or remove what is there instead"
+    )
+    with pytest.raises(UsageError, match=rf"{re.escape(said)}$"):
         lock_folder()
 
 

@@ -1,6 +1,7 @@
 """The configuration: what is refused and how it is said, and which stage each key reaches."""
 
 import datetime
+import json
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -30,6 +31,7 @@ from assay.config import (
 from assay.errors import ConfigError
 from assay.record import StageName
 from assay.targets import TargetName
+from assay.workflow import as_numbers, read_settings
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 KEYS = set(Settings.__struct_fields__)
@@ -76,6 +78,58 @@ def test_the_committed_file_says_every_value_and_each_is_the_default() -> None:
 def test_an_empty_file_holds_the_defaults(tmp_path: Path) -> None:
     assert load(tmp_path, b"") == Settings()
     assert load(tmp_path, b"# nothing\n") == Settings()
+
+
+def as_snakemake_hands_on(tree: Any) -> Any:
+    """Return plain values as `--config` arrives from the command line: every number within is text."""
+    import yaml
+
+    return yaml.load(yaml.safe_dump(tree), Loader=yaml.BaseLoader)
+
+
+@given(settings)
+def test_settings_given_to_snakemake_are_those_of_a_file(one: Settings) -> None:
+    tree = json.loads(msgspec.json.encode(one))
+    assert parse_settings(as_numbers(as_snakemake_hands_on(tree), msgspec.to_builtins(Settings())), "x") == one
+
+
+@given(trees)
+def test_only_text_becomes_a_number_and_only_where_one_belongs(tree: Any) -> None:
+    assert repr(as_numbers(tree, {})) == repr(tree)
+    assert repr(as_numbers(tree, "text")) == repr(tree)
+    if not isinstance(tree, str):
+        assert repr(as_numbers(tree, 1.0)) == repr(tree)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("15", 15),
+        ("-0.5", -0.5),
+        ("true", True),
+        ("many", "many"),
+        ("", ""),
+        ("[1]", "[1]"),
+        ("{a: 1", "{a: 1"),
+        ("2026-11-30", "2026-11-30"),
+        ("2026-99-99", "2026-99-99"),
+        ("9" * 5000, "9" * 5000),
+        ("!!python/name:os.system", "!!python/name:os.system"),
+        ("\x00", "\x00"),
+    ],
+)
+def test_a_text_is_a_number_where_yaml_says_so(text: str, number: object) -> None:
+    assert as_numbers(text, 1) == number
+    assert type(as_numbers(text, 1)) is type(number)
+
+
+def test_text_in_the_place_of_a_number_stays_refused_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("timing: {rounds: '30'}\n")
+    with pytest.raises(ConfigError, match=r"rounds: found '30'; allowed: a value of type integer"):
+        read_settings({"seeds": ["1"]}, path)
+    path.write_text("seeds: [2]\n")
+    assert read_settings({"timing": {"rounds": "30"}}, path) == Settings(seeds=[2], timing=TimingSettings(rounds=30))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +204,7 @@ def test_what_is_accepted_fits_the_published_schema(chosen: Settings) -> None:
         (b"kernels: \xff\n", "expected YAML in UTF-8, found something else .*0xff"),
         (b"!!python/object/apply:os.getcwd []\n", "expected YAML in UTF-8, found something else .*python/object"),
         (b"- 1\n", r"\$: found \[1\]"),
+        (b"seeds: [2026-99-99]\n", "expected YAML in UTF-8, found something else .*month must be in 1"),
     ],
 )
 def test_a_file_that_is_no_configuration_is_refused_by_name(tmp_path: Path, data: bytes, said: str) -> None:

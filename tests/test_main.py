@@ -6,10 +6,11 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from project import PYTHON_PATH
+from project import NONE, PYTHON_PATH
 from records import ROOT
 
 from assay.__main__ import main
@@ -134,6 +135,114 @@ def test_in_another_folder_it_says_where_to_run(tmp_path: Path) -> None:
     assert done.stderr == (
         "assay environment: assay: expected Assay's package in this folder; run in the folder of the Snakefile\n"
     )
+
+
+# Where nobody reads
+
+
+def unread(
+    *command: str, stdout: bool = False, stderr: bool = False, variables: Mapping[str, str] = NONE
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python with a pipe that nobody reads in place of some streams; what the others got is returned."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        return subprocess.run(
+            [sys.executable, *command],
+            env={**os.environ, "PYTHONPATH": PYTHON_PATH, **variables},
+            stdout=write if stdout else subprocess.PIPE,
+            stderr=write if stderr else subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+    finally:
+        os.close(write)
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], 2),
+        (["--help"], 0),
+        (["check", "--help"], 0),
+        (["completion", "bash"], 0),
+        (["doctor"], 0),
+    ],
+    ids=["usage", "--help", "check --help", "completion bash", "doctor"],
+)
+def test_a_reader_that_goes_early_is_met_with_silence_and_the_same_exit_code(
+    arguments: list[str], code: int, variables: Mapping[str, str]
+) -> None:
+    heard = unread("-m", "assay", *arguments, variables=variables)
+    assert heard.stdout
+    done = unread("-m", "assay", *arguments, stdout=True, variables=variables)
+    assert (done.returncode, done.stderr) == (heard.returncode, heard.stderr) == (code, "")
+
+
+def test_a_refusal_that_nobody_reads_is_one_all_the_same() -> None:
+    for arguments in (["tming"], ["check", "--no-such-option"], ["check", "--claims", "config.yaml"]):
+        done = unread("-m", "assay", *arguments, stderr=True)
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_command_may_be_started_without_its_streams(closed: str) -> None:
+    for command, code in (("doctor", 0), ("tming", 2)):
+        shell = ["sh", "-c", f'"$0" -m assay {command} {closed}', sys.executable]
+        done = subprocess.run(shell, env={**os.environ, "PYTHONPATH": PYTHON_PATH}, capture_output=True, check=False)
+        assert done.returncode == code
+        assert b"Traceback" not in done.stdout + done.stderr
+
+
+# Started as the command line is, with another `check` in it.
+PLANTED = """
+import os, runpy, sys, types
+
+def main(arguments):
+    {body}
+
+sys.modules["assay.check"] = types.SimpleNamespace(main=main)
+sys.argv[1:] = ["check"]
+runpy.run_module("assay", run_name="__main__", alter_sys=True)
+"""
+PRINTS = """
+    for number in range(10000):
+        print("heard", number)
+        print("said", number, file=sys.stderr, flush=True)
+    print("whole", file=open({path!r}, "w"))
+    sys.stdout.flush()
+    os.write(1, b"to the file itself")
+    return 3
+"""
+BREAKS = """
+    read, write = os.pipe()
+    os.close(read)
+    print("heard")
+    os.write(write, b"x")
+"""
+
+
+def test_what_is_made_while_nobody_reads_is_made_whole(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    done = unread("-c", PLANTED.format(body=PRINTS.format(path=str(path))), stdout=True, stderr=True)
+    assert done.returncode == 3
+    assert path.read_text() == "whole\n"
+
+
+def test_one_stream_that_nobody_reads_leaves_the_other(tmp_path: Path) -> None:
+    program = PLANTED.format(body=PRINTS.format(path=str(tmp_path / "made")))
+    said = unread("-c", program, stdout=True)
+    assert (said.returncode, said.stderr.splitlines()) == (3, [f"said {number}" for number in range(10000)])
+    heard = unread("-c", program, stderr=True)
+    assert heard.stdout.splitlines() == [*(f"heard {number}" for number in range(10000)), "to the file itself"]
+
+
+def test_a_pipe_that_breaks_within_a_command_is_no_reader_that_went() -> None:
+    done = unread("-c", PLANTED.format(body=BREAKS))
+    assert (done.returncode, done.stdout) == (1, "heard\n")
+    assert done.stderr.endswith("BrokenPipeError: [Errno 32] Broken pipe\n")
 
 
 def test_cards_are_numbered_as_nvml_does_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

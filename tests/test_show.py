@@ -1,9 +1,7 @@
 """The command `show`: the matrix in any terminal, with and without colour, and nothing that a name says to it."""
 
 import io
-import os
 import re
-import signal
 import subprocess
 import sys
 import unicodedata
@@ -182,17 +180,6 @@ def test_many_targets_take_as_many_tables_as_the_terminal_is_narrow(width: int) 
     assert all(f" {target}" in said for target in targets)
     parts = slices(build_matrix(claims), width)
     assert [target for part in parts for target in targets[part]] == targets
-
-
-def test_it_ends_in_silence_where_its_reader_has_gone(tree: Tree) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    variables = {"PYTHONPATH": PYTHON_PATH, "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-m", "assay", "show"], env=variables, stdout=write, stderr=subprocess.PIPE, check=False
-    )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
 def test_an_encoding_without_the_signs_is_no_error(tree: Tree) -> None:

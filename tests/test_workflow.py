@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import get_args
@@ -92,6 +93,19 @@ def test_a_stage_runs_alone_and_finds_the_same(project: Project, stage: StageNam
     variables = {"TRITON_INTERPRET": "1"} if stage == "interpreter" else {}
     done = project.assay(stage, *arguments, variables=variables)
     assert done.returncode == 0, done.stdout
+    again = read(path, stage)
+    assert again.run != earlier.run
+    assert again.result == earlier.result
+
+
+@pytest.mark.parametrize("closed", ["> >(exec true) 2>&1", ">&- 2>&-"], ids=["nobody reads", "closed"])
+@pytest.mark.parametrize("stage", ["compile", "interpreter"])
+def test_a_stage_that_nobody_listens_to_writes_its_record(project: Project, stage: StageName, closed: str) -> None:
+    path = project.root / f"results/one/{stage}.json"
+    earlier = read(path, stage)
+    command = f'"$0" -m assay {stage} --kernel kernels/one.py {closed}'
+    done = project.run("bash", "-c", command, sys.executable, variables={"TRITON_INTERPRET": "1"})
+    assert (done.returncode, done.stdout) == (0, "")
     again = read(path, stage)
     assert again.run != earlier.run
     assert again.result == earlier.result
@@ -385,6 +399,25 @@ def test_a_bad_configuration_stops_at_once_in_one_sentence(project: Project, old
     assert re.search(said, done.stdout), done.stdout
     assert "Traceback" not in done.stdout
     assert not project.made_since(before)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("timing={rounds: 9, half_width: 0.5, clock_band: [0.5, 1]}", None),
+        ('timing={"rounds": 9}', None),
+        ("seeds=[3, 4]", None),
+        ("gate={minimum_capability: 9.0}", None),
+        ("timing={rounds: many}", r"\$.timing.rounds: found 'many'; allowed: a value of type integer"),
+        ("timing={rounds: 2}", r"\$.timing.rounds: found 2; allowed: a number of at least 6"),
+        ("targets=[90]", r"\$.targets\[0\]: found '90'; allowed: .*sm_80"),
+    ],
+)
+def test_a_number_behind_config_is_one_wherever_it_stands(project: Project, given: str, said: str | None) -> None:
+    done = project.snakemake("report", "--dry-run", "--config", given)
+    assert "Traceback" not in done.stdout
+    assert done.returncode == (0 if said is None else 1), done.stdout
+    assert said is None or re.search(f"config.yaml with --config: {said}", done.stdout), done.stdout
 
 
 def test_a_folder_without_the_project_is_refused_in_one_sentence(project: Project, tmp_path: Path) -> None:
