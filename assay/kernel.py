@@ -202,7 +202,8 @@ class Case:
     2^31 elements. `tiers`: where the case runs; what is too slow for the interpreter is left to the GPU. `values`: a
     pattern for an input, by its name, imposed on what `inputs` made (see `assay.patterns`); what must then come out is
     the oracle's word. `exempt`: precisions of which this case is not asked, each with the reason. `once`: only the
-    first configuration of each precision is asked, since what the case shows does not depend on tiles.
+    first configuration of each precision is asked, since what the case shows does not depend on tiles. `vast`: the
+    launch takes a workspace past 2^31 elements, so that few of them fit a device at a time.
     """
 
     name: str
@@ -212,11 +213,12 @@ class Case:
     values: Mapping[str, Pattern] = field(default_factory=dict)
     exempt: Mapping[str, str] = field(default_factory=dict)
     once: bool = False
+    vast: bool = False
 
     @property
     def distant(self) -> bool:
-        """Whether a tensor is spread past 2^31 elements."""
-        return any(layout.startswith("distant") for layout in self.layouts.values())
+        """Whether a tensor is spread past 2^31 elements, or a workspace reaches there."""
+        return self.vast or any(layout.startswith("distant") for layout in self.layouts.values())
 
 
 @dataclass(frozen=True)

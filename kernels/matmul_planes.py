@@ -32,6 +32,7 @@ from assay.kernel import (
     Case,
     ComponentwiseBound,
     Dot,
+    Equivalent,
     Kernel,
     Output,
     Peer,
@@ -55,9 +56,9 @@ def power_of_two(exponent):
 
 @triton.jit
 def scaled(x, exponent):
-    # In two steps: 2^140, of a row of denormals, is beyond float32.
-    half = exponent >> 1
-    return x * power_of_two(half) * power_of_two(exponent - half)
+    # In two steps: 2^141, of a row of denormals, is beyond float32.
+    first = tl.minimum(tl.maximum(exponent, -126), 127)
+    return x * power_of_two(first) * power_of_two(exponent - first)
 
 
 @triton.jit
@@ -69,10 +70,9 @@ def load_block(x_ptr, row, column, rows, columns, x_row, x_column):
 
 @triton.jit
 def exponent_for(largest):
-    # Of the power of two that takes `largest` to [2^14, 2^15); a denormal is treated as the smallest normal number.
-    # Infinity makes everything beside it vanish, which it does in the product too.
-    biased = (largest.to(tl.int32, bitcast=True) >> 23) & 0xFF
-    return 14 + 127 - tl.maximum(biased, 1)
+    # Of the power of two that takes `largest`, which has no sign, to [2^14, 2^15), and a denormal below that. Infinity
+    # makes everything beside it vanish, which it does in the product too.
+    return 14 + 127 - (largest.to(tl.int32, bitcast=True) >> 23)
 
 
 @triton.jit
@@ -160,8 +160,8 @@ def scale_rows(
         largest = tl.maximum(largest, tl.abs(load_block(x_ptr, row, column, rows, columns, x_row, x_column)))
     exponent = exponent_for(tl.max(largest, 1))
     tl.store(exponents_ptr + row, exponent)
-    for start in range(0, plane_columns, STEP):
-        column = start + tl.arange(0, STEP)
+    for block in range(tl.cdiv(plane_columns, STEP)):
+        column = block * STEP + tl.arange(0, STEP)
         x = scaled(load_block(x_ptr, row, column, rows, columns, x_row, x_column), exponent[:, None])
         store_planes(planes_ptr, x, row, column, rows, plane_columns, PLANES)
 
@@ -189,8 +189,8 @@ def scale_columns(
         largest = tl.maximum(largest, tl.abs(load_block(x_ptr, row, column, rows, columns, x_row, x_column)))
     exponent = exponent_for(tl.max(largest, 0))
     tl.store(exponents_ptr + column, exponent)
-    for start in range(0, plane_rows, STEP):
-        row = start + tl.arange(0, STEP)
+    for block in range(tl.cdiv(plane_rows, STEP)):
+        row = block * STEP + tl.arange(0, STEP)
         x = scaled(load_block(x_ptr, row, column, rows, columns, x_row, x_column), exponent[None, :])
         store_planes(planes_ptr, x, row, column, plane_rows, plane_columns, PLANES)
 
@@ -286,8 +286,8 @@ def multiply_kernel(
         accumulator += partial
         # Infinity less itself, or times a later plane, is NaN or has the wrong sign: the leading planes, which come
         # last, decide.
-        leading = product == PRODUCTS - 1
-        accumulator = tl.where(leading | (tl.abs(accumulator) < float("inf")), accumulator, 0.0)
+        decided = (product == PRODUCTS - 1) | (tl.abs(accumulator) < float("inf"))
+        accumulator = tl.where(decided, accumulator, 0.0)
     # end snippet
 
     row = first_row + tl.arange(0, BLOCK_M)
@@ -412,7 +412,8 @@ def consume(
             accumulator += leading
             step += 1
         # As above: where the small products made infinity or NaN, the leading planes decide.
-        accumulator += gl.where(gl.abs(small) < float("inf"), small, 0.0)
+        finite = gl.abs(small) < float("inf")
+        accumulator += gl.where(finite, small, 0.0)
         row = i * BLOCK_M + HALF * HEIGHT + gl.arange(0, HEIGHT, gl.SliceLayout(1, SUM))
         column = j * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, SUM))
         if SCALED:
@@ -527,7 +528,8 @@ def split(a: torch.Tensor, b: torch.Tensor, precision: str, depth: int) -> tuple
             a, b, a_planes, b_planes, *exponents, *shapes, programs_b, ROWS=8, COLUMNS=16, STEP=256, PLANES=planes
         )
     else:
-        programs_b = triton.cdiv(depth, 16) * triton.cdiv(width, 256)
+        # Depth is whole blocks of the product.
+        programs_b = (depth // 16) * triton.cdiv(width, 256)
         programs_a = triton.cdiv(m, 16) * triton.cdiv(depth, 256)
         split_kernel[(programs_b + programs_a,)](
             a, b, a_planes, b_planes, *shapes, programs_b, BLOCK_R=16, BLOCK_C=256, PLANES=planes
@@ -652,13 +654,17 @@ KERNEL = Kernel(
         Case("sliced-64x96x64", {"m": 64, "n": 96, "k": 64}, {"a": "sliced", "b": "sliced", "c": "sliced"}),
         Case("one-term-70x90x1", {"m": 70, "n": 90, "k": 1}, once=True),
         Case("column-130x1x70", {"m": 130, "n": 1, "k": 70}, once=True),
-        Case("distant-3x40x40", {"m": 3, "n": 40, "k": 40}, {"a": "distant", "c": "distant"}, once=True),
+        Case("distant-3x40x40", {"m": 3, "n": 40, "k": 40}, {"a": "distant", "c": "distant"}),
         # 33 columns apart by 2^31 / 32: the step from one block of k to the next passes 2^31 too.
         Case("distant-columns-5x7x33", {"m": 5, "n": 7, "k": 33}, {"a": "distant-columns", "c": "distant-columns"}),
         Case("distant-columns-5x40x7", {"m": 5, "n": 40, "k": 7}, {"b": "distant-columns"}, once=True),
         Case("distant-40x40x33", {"m": 40, "n": 40, "k": 33}, {"b": "distant"}, once=True),
-        # More tiles than a card has multiprocessors, in more than one group: programs take a second tile.
+        # More tiles than a card has multiprocessors, in more than one group: programs take a second and a third tile.
         Case("many-tiles-2100x2200x70", {"m": 2100, "n": 2200, "k": 70}, tiers=("gpu",)),
+        # Planes are 64 deep at least: those of A pass 2^31 elements each, from an A of 2^25.
+        Case("tall-33554500x1x1", {"m": 33554500, "n": 1, "k": 1}, tiers=("gpu",), vast=True, once=True),
+        # One past the block in which the largest of a row or column is looked for.
+        Case("one-past-9x17x257", {"m": 9, "n": 17, "k": 257}, once=True),
         Case("positive-70x90x300", {"m": 70, "n": 90, "k": 300}, values={"a": "positive", "b": "positive"}, once=True),
         Case("tiny-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "tiny", "b": "tiny"}, once=True),
         Case("large-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "large", "b": "large"}, once=True),
@@ -682,4 +688,31 @@ KERNEL = Kernel(
     peers=[Peer("cuBLAS fp32", "ieee", cublas("ieee"), rivals=("bf16x6", "fp16x3"))],
     capability=(9, 0),
     newest=(9, 0),
+    equivalents=[
+        Equivalent(
+            operators=["perturb-constant"],
+            source="accumulator = tl.where(decided, accumulator, 0.0)",
+            why="where later planes made infinity or NaN the leading ones do too, to which any number may be added",
+        ),
+        Equivalent(
+            operators=["perturb-constant"],
+            source="accumulator += gl.where(finite, small, 0.0)",
+            why="where later planes made infinity or NaN the leading ones do too, to which any number may be added",
+        ),
+        Equivalent(
+            operators=["perturb-constant"],
+            source="accumulator = scaled(accumulator, tl.maximum(-taken, -252))",
+            why="2^-253 takes every sum to 0 as 2^-252 does",
+        ),
+        Equivalent(
+            operators=["perturb-constant"],
+            source="back = gl.maximum(-taken, -252)",
+            why="2^-253 takes every sum to 0 as 2^-252 does",
+        ),
+        Equivalent(
+            operators=["change-initial"],
+            source="leading = gl.zeros((HEIGHT, BLOCK_N), gl.float32, SUM)",
+            why="the tensor cores start from 0 for it (use_acc=False) and not from what it holds",
+        ),
+    ],
 )

@@ -63,9 +63,10 @@ def pack_kernel(
     BLOCK_C: tl.constexpr,
 ):
     across = tl.cdiv(columns, BLOCK_C)
-    program = tl.program_id(0)
-    row = (program // across).to(tl.int64) * BLOCK_R + tl.arange(0, BLOCK_R)
-    column = (program % across).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
+    # Offsets are 64 bits wide: an index times a stride passes 2^31 on a large matrix.
+    program = tl.program_id(0).to(tl.int64)
+    row = (program // across) * BLOCK_R + tl.arange(0, BLOCK_R)
+    column = (program % across) * BLOCK_C + tl.arange(0, BLOCK_C)
     # Past the edge the last row or column is copied again, to where it goes anyway.
     row, column = tl.minimum(row, rows - 1), tl.minimum(column, columns - 1)
     x = tl.load(x_ptr + row[:, None] * x_row + column[None, :] * x_column)
@@ -211,16 +212,22 @@ def sum_from_shared(
 ):
     # Each step is issued before the one ahead of it has ended, whose buffer is handed back after that.
     firsts, seconds, full, empty = ring
-    for block in range(steps):
-        buffer = step % BUFFERS
-        mbarrier.wait(full.index(buffer), (step // BUFFERS) & 1)
-        operand = firsts.index(buffer).slice(START, HEIGHT, dim=0)
-        accumulator = warpgroup_mma(operand, seconds.index(buffer).permute((1, 0)), accumulator, is_async=True)
-        accumulator = warpgroup_mma_wait(1, deps=[accumulator])
-        mbarrier.arrive(empty.index((step + BUFFERS - 1) % BUFFERS), count=1, pred=block > 0)
+    buffer = step % BUFFERS
+    mbarrier.wait(full.index(buffer), (step // BUFFERS) & 1)
+    operand = firsts.index(buffer).slice(START, HEIGHT, dim=0)
+    accumulator = warpgroup_mma(operand, seconds.index(buffer).permute((1, 0)), accumulator, is_async=True)
+    accumulator = warpgroup_mma_wait(1, deps=[accumulator])
+    for _ in range(steps - 1):
         step += 1
+        ahead = step % BUFFERS
+        mbarrier.wait(full.index(ahead), (step // BUFFERS) & 1)
+        operand = firsts.index(ahead).slice(START, HEIGHT, dim=0)
+        accumulator = warpgroup_mma(operand, seconds.index(ahead).permute((1, 0)), accumulator, is_async=True)
+        accumulator = warpgroup_mma_wait(1, deps=[accumulator])
+        mbarrier.arrive(empty.index(buffer), count=1)
+        buffer = ahead
     accumulator = warpgroup_mma_wait(0, deps=[accumulator])
-    mbarrier.arrive(empty.index((step + BUFFERS - 1) % BUFFERS), count=1)
+    mbarrier.arrive(empty.index(buffer), count=1)
     return accumulator
 
 
@@ -527,10 +534,24 @@ KERNEL = Kernel(
         Case("distant-3x40x40", {"m": 3, "n": 40, "k": 40}, {"a": "distant", "c": "distant"}, once=True),
         # 33 columns apart by 2^31 / 32: the step from one block of k to the next passes 2^31 too.
         Case("distant-columns-5x7x33", {"m": 5, "n": 7, "k": 33}, {"a": "distant-columns", "c": "distant-columns"}),
-        Case("distant-columns-5x40x7", {"m": 5, "n": 40, "k": 7}, {"b": "distant-columns"}, once=True),
+        Case(
+            "distant-columns-5x40x7",
+            {"m": 5, "n": 40, "k": 7},
+            {"b": "distant-columns", "c": "distant-columns"},
+            once=True,
+        ),
         Case("distant-40x40x33", {"m": 40, "n": 40, "k": 33}, {"b": "distant"}, once=True),
-        # More tiles than a card has multiprocessors, in more than one group: programs take a second tile.
-        Case("many-tiles-2100x2200x70", {"m": 2100, "n": 2200, "k": 70}, tiers=("gpu",)),
+        # TMA reads B by columns, for which k is a multiple of 4.
+        Case("by-columns-200x300x340", {"m": 200, "n": 300, "k": 340}, {"b": "transposed"}),
+        # More tiles than a card has multiprocessors, in more than one group: programs take a second and a third tile,
+        # and begin them in other phases of their barriers.
+        Case("many-tiles-4300x2300x150", {"m": 4300, "n": 2300, "k": 150}, tiers=("gpu",)),
+        Case(
+            "many-tiles-by-columns-2300x4300x180",
+            {"m": 2300, "n": 4300, "k": 180},
+            {"b": "transposed"},
+            tiers=("gpu",),
+        ),
         Case("positive-70x90x300", {"m": 70, "n": 90, "k": 300}, values={"a": "positive", "b": "positive"}, once=True),
         Case("tiny-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "tiny", "b": "tiny"}, once=True),
         Case("large-40x50x60", {"m": 40, "n": 50, "k": 60}, values={"a": "large", "b": "large"}, once=True),
