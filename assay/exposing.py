@@ -32,6 +32,9 @@ from assay.original import LAUNCH, Asked, Original, TierName, build_place, code_
 from assay.privacy import scrub
 from assay.record import Build, Digest, Exposure, Mutant, Verdict
 
+UNCOMPARED = "uncompared"
+"""Stands for a build that differs while only the samples were compared: a device looks first, which is quicker."""
+
 
 @dataclass
 class Faulty:
@@ -217,6 +220,12 @@ def add_up(faulty: Faulty, rests: Iterable[Rest]) -> None:
 # The compile tier
 
 
+def settle(faulty: Faulty) -> None:
+    """Leave out of what has the kernel's own code everywhere, once all is compared, what a later tier saw of it."""
+    if faulty.fate == "equivalent":
+        faulty.exposures = [exposure for exposure in faulty.exposures if exposure.tier != "gpu"]
+
+
 def _wanted(original: Original, there: Build) -> Wanted:
     return Wanted(original.variants[there.variant], there.target, there.case)
 
@@ -246,6 +255,8 @@ def compile_faulty(child: Child, faulty: Faulty, original: Original, limit_s: fl
     other = [_wanted(original, there) for there, here in pairs if code_of(there) != code_of(here)]
     if other:
         faulty.differs = place_of(other[0])
+    elif faulty.differs is None:
+        faulty.differs = UNCOMPARED
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,9 @@ class Original:
         return self.gpu.device if "gpu" in self.tiers else None
 
     def trials(self, tier: TierName) -> list[Asked]:
-        """Return the variants and cases that a faulty version is tried on: small cases first, case by case."""
+        """Return the variants and cases that a faulty version is tried on, case by case: small ones first under the
+        interpreter, which takes as long as they are large, and as declared on a device, which takes as long for each.
+        """
         return [*self.near(tier), *self.distant(tier)]
 
     def near(self, tier: TierName) -> list[Asked]:
@@ -118,7 +120,8 @@ class Original:
         passed = {(check.variant, check.case): _elements(check) for check in self._checks(tier)}
         far = self.declaration.distant
         size = {case: elements for (_, case), elements in passed.items() if (case in far) == distant}
-        cases = sorted(size, key=lambda case: (size[case], self.declaration.cases.index(case)))
+        declared = self.declaration.cases.index
+        cases = sorted(size, key=lambda case: (0 if tier == "gpu" else size[case], declared(case)))
         # Case by case, because what is wrong in one variant alone would else have to wait for all cases of the others.
         return [
             (variant, case) for case in cases for variant in self.declaration.variants if (variant.id, case) in passed

@@ -21,6 +21,7 @@ from assay.config import stage_settings
 from assay.correctness import Terms
 from assay.errors import UsageError
 from assay.exposing import (
+    UNCOMPARED,
     Bench,
     Faulty,
     Rebuild,
@@ -30,6 +31,7 @@ from assay.exposing import (
     compile_faulty,
     is_other,
     place_of,
+    settle,
     try_faulty,
     try_rest,
 )
@@ -161,19 +163,28 @@ def interpret(field: Field, faults: Sequence[Faulty]) -> None:
 
 
 def compile_open(field: Field, faults: Sequence[Faulty]) -> None:
-    """Compile what is not caught yet, and find out what is no fault because its code is the kernel's own."""
+    """Compile what is not caught yet, in each precision."""
     original, limit_s = field.original, field.job.settings.compile.limit_s
     waiting = [faulty for faulty in faults if faulty.open]
     field.look("compile", waiting, lambda child, one: compile_faulty(child, one, original, limit_s), "none")
-    same = [faulty for faulty in waiting if faulty.fate == "equivalent"]
-    items = [Rebuild(faulty, Wanted(*wanted)) for wanted in original.rebuilds for faulty in same]
-    kernel = field.job.kernel
+
+
+def compare_code(field: Field, faults: Sequence[Faulty]) -> None:
+    """Find out which of those that nothing caught are no faults, because all of their code is the kernel's own."""
+    original, limit_s, kernel = field.original, field.job.settings.compile.limit_s, field.job.kernel
     assert kernel is not None
+    same = [faulty for faulty in faults if faulty.differs == UNCOMPARED and faulty.fate == "survived"]
+    for faulty in same:
+        faulty.differs = None
+    wanted = original.rebuilds if same else []
+    items = [Rebuild(faulty, Wanted(*each)) for each in wanted for faulty in same]
     others = field.ask("code", items, lambda child, one: is_other(child, one, original, kernel, limit_s), "none")
     # Several are compared at a time, so that which difference was found first is chance; which is first is not.
     for item, other in reversed(list(zip(items, others, strict=True))):
         if other:
             item.faulty.differs = place_of(item.wanted)
+    for faulty in same:
+        settle(faulty)
 
 
 def try_on_device(field: Field, faults: Sequence[Faulty]) -> None:
@@ -223,17 +234,18 @@ def rests_of(faulty: Faulty, parts: Sequence[Sequence[Asked]], phase: str) -> li
 
 def look(field: Field, faults: Sequence[Faulty]) -> Device | None:
     """Put every fault before each tier that can look; return the card that the last one looked on, if it did."""
-    tiers, job = field.original.tiers, field.job
+    tiers, device = field.original.tiers, None
     if "interpreter" in tiers:
         interpret(field, faults)
     if "compile" in tiers:
         compile_open(field, faults)
-    if "gpu" not in tiers:
-        return None
-    with Hold(field.cards, f"teeth {job.name}") as hold:
-        card = hold.take(field.original.device)
-        try_on_device(replace(field, card=card, files=hold.files), faults)
-    return card.device
+    if "gpu" in tiers:
+        with Hold(field.cards, f"teeth {field.job.name}") as hold:
+            card = hold.take(field.original.device)
+            try_on_device(replace(field, card=card, files=hold.files), faults)
+        device = card.device
+    compare_code(field, faults)
+    return device
 
 
 def journal_path(job: Job) -> Path:

@@ -155,8 +155,16 @@ def fetch(
 def row_of(row, SPREAD: gl.constexpr):
     # Where in the tile the row is that `fetch` read as this one.
     if SPREAD:
-        row = (row & 32) | ((row & 4) << 2) | ((row & 24) >> 1) | (row & 3)
+        row = (row & 35) | ((row & 4) << 2) | ((row & 24) >> 1)
     return row
+
+
+@gluon.jit
+def filled(full, step, BUFFERS: gl.constexpr):
+    # The buffer of a step, once it is full.
+    buffer = step % BUFFERS
+    mbarrier.wait(full.index(buffer), (step // BUFFERS) & 1)
+    return buffer
 
 
 # snippet: operand-ahead
@@ -175,22 +183,19 @@ def sum_from_registers(
 ):
     # The first operand of the next step is read from shared memory while the tensor cores work on this one.
     firsts, seconds, full, empty = ring
-    mbarrier.wait(full.index(step % BUFFERS), (step // BUFFERS) & 1)
-    operand = fetch(firsts.index(step % BUFFERS), START, HEIGHT, OPERAND, SPREAD, TRANSPOSED)
+    buffer = filled(full, step, BUFFERS)
+    operand = fetch(firsts.index(buffer), START, HEIGHT, OPERAND, SPREAD, TRANSPOSED)
     for _ in range(steps - 1):
-        buffer = step % BUFFERS
         accumulator = warpgroup_mma(operand, seconds.index(buffer).permute((1, 0)), accumulator, is_async=True)
         step += 1
-        ahead = step % BUFFERS
-        mbarrier.wait(full.index(ahead), (step // BUFFERS) & 1)
+        ahead = filled(full, step, BUFFERS)
         fetched = fetch(firsts.index(ahead), START, HEIGHT, OPERAND, SPREAD, TRANSPOSED)
         # Issuing the next step before this one has ended would be better still: ptxas then gives up and runs one
         # multiplication at a time (C7512).
         # What was fetched goes through the wait too: else ptxas puts it where the operand in use is, and does the same.
         accumulator, operand, fetched = warpgroup_mma_wait(0, deps=[accumulator, operand, fetched])
         mbarrier.arrive(empty.index(buffer), count=1)
-        operand = fetched
-    buffer = step % BUFFERS
+        buffer, operand = ahead, fetched
     accumulator = warpgroup_mma(operand, seconds.index(buffer).permute((1, 0)), accumulator, is_async=True)
     accumulator, operand = warpgroup_mma_wait(0, deps=[accumulator, operand])
     mbarrier.arrive(empty.index(buffer), count=1)
@@ -212,15 +217,13 @@ def sum_from_shared(
 ):
     # Each step is issued before the one ahead of it has ended, whose buffer is handed back after that.
     firsts, seconds, full, empty = ring
-    buffer = step % BUFFERS
-    mbarrier.wait(full.index(buffer), (step // BUFFERS) & 1)
+    buffer = filled(full, step, BUFFERS)
     operand = firsts.index(buffer).slice(START, HEIGHT, dim=0)
     accumulator = warpgroup_mma(operand, seconds.index(buffer).permute((1, 0)), accumulator, is_async=True)
     accumulator = warpgroup_mma_wait(1, deps=[accumulator])
     for _ in range(steps - 1):
         step += 1
-        ahead = step % BUFFERS
-        mbarrier.wait(full.index(ahead), (step // BUFFERS) & 1)
+        ahead = filled(full, step, BUFFERS)
         operand = firsts.index(ahead).slice(START, HEIGHT, dim=0)
         accumulator = warpgroup_mma(operand, seconds.index(ahead).permute((1, 0)), accumulator, is_async=True)
         accumulator = warpgroup_mma_wait(1, deps=[accumulator])

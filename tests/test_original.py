@@ -49,6 +49,11 @@ def test_cases_come_one_after_another_from_small_to_large_each_with_all_its_vari
     assert [variant for variant, _ in trials] == [*MATMUL.variants, *MATMUL.variants]
 
 
+def test_a_device_takes_cases_as_declared() -> None:
+    original = Original(ORIGINAL.interpreter, ORIGINAL.compiled, records.gpu(MATMUL, H200))
+    assert [case for _, case in original.trials("gpu")[:: len(MATMUL.variants)]] == list(MATMUL.cases)
+
+
 @given(st.lists(st.integers(1, 5), max_size=8), st.integers(1, 9))
 def test_parts_are_all_trials_in_order_and_none_cuts_a_case(sizes: list[int], least: int) -> None:
     asked = [(MATMUL.variants[0], f"case {at}") for at, size in enumerate(sizes) for _ in range(size)]
