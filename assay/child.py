@@ -35,7 +35,14 @@ RELEASING_S = 30.0
 """How long what a child had started may take to end once it was killed: a device ends the kernel that runs first."""
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def threads(count: int) -> dict[str, str]:
+    """Return variables that keep a process's libraries to so many threads."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(count))
+
+
+ONE_THREAD = threads(1)
 """Variables that keep a process's libraries to its one thread; a process that forks may have no other."""
 _NOT_AFRESH = ("TRITON_INTERPRET", "TRITON_CACHE_MANAGER", "ASSAY_CACHE")
 """Variables under which nothing would be compiled, or not by this run."""
@@ -156,6 +163,7 @@ class Child:
         self._reply = -1
         self._pending = b""
         self._log_start = 0
+        self._over = False
 
     def __enter__(self) -> Self:
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +190,16 @@ class Child:
                 return opened
         return self._exchange(request, limit_s)
 
+    def end(self) -> None:
+        """End the child for good, from a thread other than the one that asks it, which finds that it crashed."""
+        self._over = True
+        process = self._process
+        if process is not None:
+            _kill_group(process.pid)
+
     def _exchange(self, request: Answer, limit_s: float) -> Answer | Fault:
+        if self._over:
+            return Fault("crash", "the child was ended")
         deadline = time.monotonic() + limit_s
         # What the child printed for an earlier request is no reason for what becomes of this one.
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
@@ -203,10 +220,7 @@ class Child:
         """End the child, and whatever it started, at once."""
         if self._process is None:
             return
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        _kill_group(self._process.pid)
         self._process.wait()
         _await_adopted(self._process.pid)
         assert self._process.stdin is not None
@@ -297,6 +311,13 @@ class Child:
             how = "closed its answer pipe"
         self.stop()
         return Fault("crash", f"the process {how}{self._last_printed()}")
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def ending(code: int) -> str:

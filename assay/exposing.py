@@ -142,6 +142,7 @@ def _aside(original: Original, tried: Sequence[Tried]) -> Iterator[Seen]:
 class Bench:
     """What faulty versions are put before at a tier: the kernel as it is, whose trials they take, and on what terms."""
 
+    kernel: Path
     original: Original
     tier: TierName
     terms: Terms
@@ -152,12 +153,28 @@ def _try_in_turn(process: Session, bench: Bench, asked: Sequence[Asked]) -> Iter
     original, tier, terms = bench.original, bench.tier, bench.terms
     for trial in (Trial(variant, case) for variant, case in asked):
         tried.append(try_one(process, trial, terms, original.declaration))
-        yield str(trial), tried[-1].check.verdict
+        verdict = tried[-1].check.verdict
+        yield str(trial), _controlled(process, bench, trial) if verdict.cause == "timeout" else verdict
         if tier == "gpu":
             yield from _aside(original, tried)
         if tier == "gpu" and tried[-1].check.verdict.cause in RAISED:
             # One error can spoil the whole context on a device.
             process.close()
+
+
+def _controlled(process: Session, bench: Bench, trial: Trial) -> Verdict:
+    """Return what it shows that a trial took too long: a fault, where the kernel itself is in time here and now.
+
+    Other trials run at the same time, which can hold up a trial that a fault does not.
+    """
+    with Session(process.child, bench.kernel) as control:
+        verdict = try_one(control, trial, bench.terms, bench.original.declaration).check.verdict
+    limit = f"within {bench.terms.limit_s:g} s"
+    if verdict.outcome == "passed":
+        return Verdict(
+            outcome="failed", cause="timeout", reason=f"no answer {limit}, where the kernel itself gives one"
+        )
+    return Verdict(outcome="untested", cause="not-measured", reason=f"the kernel itself does not pass {limit} either")
 
 
 def try_faulty(process: Session, faulty: Faulty, bench: Bench, asked: Sequence[Asked]) -> Exposure:

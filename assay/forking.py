@@ -86,7 +86,7 @@ class Session:
     """One kernel file's own process in a child that forks; started when first asked, and again after it ended."""
 
     def __init__(self, child: Child, kernel: Path) -> None:
-        self._child, self._kernel = child, kernel
+        self.child, self._kernel = child, kernel
         self._open = False
 
     def __enter__(self) -> Self:
@@ -99,12 +99,12 @@ class Session:
 
     def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
         """Send a request and return the answer, or the fault: after a crash the next request starts a new process."""
-        answer = self._child.ask({**request, "kernel": str(self._kernel)}, limit_s)
+        answer = self.child.ask({**request, "kernel": str(self._kernel)}, limit_s)
         self._open = not isinstance(answer, Fault) or answer.cause == "exception"
         return answer
 
     def close(self) -> None:
         """End the process, if there is one."""
         if self._open:
-            self._child.ask(CLOSE, CLOSING_S)
+            self.child.ask(CLOSE, CLOSING_S)
         self._open = False

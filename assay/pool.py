@@ -19,10 +19,20 @@ def worker_count(wanted: int) -> int:
 
 
 class Pool(Generic[Item, Answered]):
-    """Hands items to children, in order, and keeps each answer in its place."""
+    """Hands items to children, in order, and keeps each answer in its place.
 
-    def __init__(self, items: Sequence[Item], ask: Callable[[Child, Item], Answered], progress: Progress) -> None:
-        self._items, self._ask, self._progress = items, ask, progress
+    `keep` is told of each item that has its answer, and of none once the run is ended: a child that was killed for that
+    says nothing about what it was asked.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        ask: Callable[[Child, Item], Answered],
+        progress: Progress,
+        keep: Callable[[Item], None] = lambda _: None,
+    ) -> None:
+        self._items, self._ask, self._progress, self._keep = items, ask, progress, keep
         self._waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._answers: dict[int, Answered] = {}
         self._broken: list[BaseException] = []
@@ -38,18 +48,31 @@ class Pool(Generic[Item, Answered]):
             self._progress.running(str(self._items[index]))
             try:
                 self._answers[index] = self._ask(child, self._items[index])
+                if not self._broken:
+                    self._keep(self._items[index])
             except BaseException as error:
                 # Raised again in the caller's thread: a thread's own exception would go unseen.
                 self._broken.append(error)
             self._progress.step()
 
     def run(self, children: Sequence[Child]) -> list[Answered]:
-        """Ask until every item has its answer. A thread owns one child, and ends it."""
+        """Ask until every item has its answer. A thread owns one child, and ends it.
+
+        No thread is left when this returns or raises: what they work with may be gone afterwards.
+        """
         threads = [threading.Thread(target=self._own, args=(child,)) for child in children[: len(self._items)]]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as ended:
+            self._broken.append(ended)
+            for child in children:
+                child.end()
+            for thread in threads:
+                thread.join()
+            raise
         for error in self._broken:
             raise error
         return [self._answers[index] for index in range(len(self._items))]

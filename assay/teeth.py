@@ -7,16 +7,18 @@ nothing else waits for it.
 
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.artifact import hash_materials
 from assay.building import Wanted
 from assay.callers import callers
 from assay.cards import Card, Hold, cards_here
 from assay.catching import acceptances, accepted_places, line
-from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment
+from assay.child import Child, adopt_orphans, compiling_environment, interpreting_environment, threads
 from assay.config import stage_settings
 from assay.correctness import Terms
 from assay.errors import UsageError
@@ -52,6 +54,13 @@ NEAR_BYTES, DISTANT_BYTES = 8 * 2**30, 40 * 2**30
 with copies of them to compare."""
 
 
+class Processes(NamedTuple):
+    """What faulty versions are put before, 'cpu', 'none' or 'cuda', and how many bytes a process has of a device."""
+
+    device: str
+    each: int
+
+
 def room(device: Device | None, each: int) -> int:
     """Return how many processes that take so many bytes may use a device at a time, at least one."""
     memory = 0 if device is None or isinstance(device.memory_bytes, Unavailable) else device.memory_bytes
@@ -72,13 +81,23 @@ class Field:
 
     def bench(self, tier: TierName) -> Bench:
         """Return what a faulty kernel is put before at a tier."""
-        return Bench(self.original, tier, Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s))
+        terms = Terms(self.job.settings.seeds, self.job.settings.teeth.limit_s)
+        assert self.job.kernel is not None
+        return Bench(self.job.kernel, self.original, tier, terms)
 
-    def children(self, device: str, environment: Mapping[str, str], each: int) -> list[Child]:
+    def environment(self, device: str, count: int) -> dict[str, str]:
+        """Return the environment of so many children at a time, which share the cores."""
+        if device == "cpu":
+            return interpreting_environment()
+        environment = compiling_environment(str(self.folder / "cache")) | threads(max(1, worker_count(0) // count))
+        return environment | ({} if self.card is None else self.card.variables)
+
+    def children(self, device: str, each: int) -> list[Child]:
         """Return children that have imported everything; on a device as many as have `each` so many bytes."""
         count = worker_count(self.job.settings.teeth.workers)
         if device == "cuda":
             count = min(count, room(self.original.device, each))
+        environment = self.environment(device, count)
         command = [sys.executable, "-m", WORKER, device]
         first = opening(self.job.settings.loading.limit_s)
         logs = [self.job.log.with_name(f"teeth-{device}-{number}.log") for number in range(count)]
@@ -89,15 +108,12 @@ class Field:
         what: str,
         items: Sequence[Item],
         ask: Callable[[Child, Item], Answered],
-        device: str,
-        each: int = NEAR_BYTES,
+        keep: Callable[[Item], None],
+        processes: Processes,
     ) -> list[Answered]:
         """Ask of every item, and say how far it is."""
-        cache = str(self.folder / "cache")
-        environment = interpreting_environment() if device == "cpu" else compiling_environment(cache)
-        environment |= {} if self.card is None else self.card.variables
         progress = Progress(f"teeth {self.job.name}, {what}", len(items))
-        answers = Pool(items, ask, progress).run(self.children(device, environment, each)) if items else []
+        answers = Pool(items, ask, progress, keep).run(self.children(*processes)) if items else []
         progress.close(f"{len(items)} done")
         return list(answers)
 
@@ -111,11 +127,11 @@ class Field:
         """Look at every fault that no earlier run has looked at in this phase, and keep what is found of each."""
         earlier = [(faulty, self.journal.of(phase, faulty.sha256)) for faulty in faults]
 
-        def kept(child: Child, faulty: Faulty) -> None:
-            look(child, faulty)
+        def keep(faulty: Faulty) -> None:
             self.journal.add(faulty.known(self.journal.made_of, phase))
 
-        self.ask(phase, [faulty for faulty, known in earlier if known is None], kept, device)
+        new = [faulty for faulty, known in earlier if known is None]
+        self.ask(phase, new, look, keep, Processes(device, NEAR_BYTES))
         for faulty, known in earlier:
             if known is not None:
                 faulty.recall(known)
@@ -127,12 +143,12 @@ class Field:
             known = self.journal.of(rest.phase, rest.faulty.sha256)
             rest.exposure = None if known is None else known.exposures[0]
 
-        def kept(child: Child, rest: Rest) -> None:
-            try_rest(child, rest, bench)
+        def keep(rest: Rest) -> None:
             if rest.exposure is not None:
                 self.journal.add(rest.known(self.journal.made_of))
 
-        self.ask(f"{phase}, more", [rest for rest in rests if rest.exposure is None], kept, "cuda", each)
+        new = [rest for rest in rests if rest.exposure is None]
+        self.ask(f"{phase}, more", new, lambda child, rest: try_rest(child, rest, bench), keep, Processes("cuda", each))
 
 
 def write_all(job: Job, original: Original, folder: Path) -> list[Faulty]:
@@ -178,7 +194,8 @@ def compare_code(field: Field, faults: Sequence[Faulty]) -> None:
         faulty.differs = None
     wanted = original.rebuilds if same else []
     items = [Rebuild(faulty, Wanted(*each)) for each in wanted for faulty in same]
-    others = field.ask("code", items, lambda child, one: is_other(child, one, original, kernel, limit_s), "none")
+    ask = partial(is_other, original=original, kernel=kernel, limit_s=limit_s)
+    others = field.ask("code", items, ask, lambda _: None, Processes("none", NEAR_BYTES))
     # Several are compared at a time, so that which difference was found first is chance; which is first is not.
     for item, other in reversed(list(zip(items, others, strict=True))):
         if other:

@@ -360,6 +360,22 @@ with child:
 """
 
 
+def test_a_child_that_was_ended_is_not_started_again(start: Callable[..., Child]) -> None:
+    child = start()
+    first = child.ask({"do": "echo", "say": "x"}, LIMIT_S)
+    assert isinstance(first, dict)
+    child.end()
+    for _ in range(2):
+        assert isinstance(answer := child.ask({"do": "echo", "say": "y"}, LIMIT_S), Fault)
+        assert answer.cause == "crash"
+
+
+def test_a_child_that_was_ended_before_it_was_asked_never_starts(start: Callable[..., Child]) -> None:
+    child = start()
+    child.end()
+    assert child.ask({"do": "echo", "say": "x"}, LIMIT_S) == Fault("crash", "the child was ended")
+
+
 def test_a_child_dies_when_its_parent_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PARENT, SERVER, str(tmp_path / "log")]
     environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}

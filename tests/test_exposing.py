@@ -81,7 +81,7 @@ def test_a_swapped_precision_is_caught_by_the_canary_though_its_result_is_right(
     faulty = planted(tmp_path, "change-precision", "input_precision='ieee'")
     kernel = original(precision)
     with Session(child, faulty.path) as process:
-        exposure = try_faulty(process, faulty, Bench(kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
+        exposure = try_faulty(process, faulty, Bench(KERNEL, kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
     assert (exposure.tier, exposure.place) == ("gpu", place)
     assert (exposure.verdict.outcome, exposure.verdict.cause) == (outcome, cause)
     # The one check that the kernel passed was passed here too.
@@ -92,7 +92,7 @@ def test_a_wrong_result_is_caught_at_its_case(child: Child, tmp_path: Path) -> N
     faulty = planted(tmp_path, "drop-store", "")
     kernel = original("ieee")
     with Session(child, faulty.path) as process:
-        exposure = try_faulty(process, faulty, Bench(kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
+        exposure = try_faulty(process, faulty, Bench(KERNEL, kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
     faulty.exposures.append(exposure)
     assert (exposure.place, exposure.verdict.cause) == (f"{CASE} ieee/64x64x32", "not-written")
     assert faulty.fate == "caught"
@@ -106,7 +106,7 @@ def rests(faulty: Faulty, kernel: Original) -> list[Rest]:
 def test_a_later_part_finds_what_the_first_did_not_and_makes_those_after_it_idle(child: Child, tmp_path: Path) -> None:
     faulty, kernel = planted(tmp_path, "drop-store", ""), original("ieee")
     faulty.exposures.append(expose("gpu", [("somewhere", PASSED)]))
-    made, bench = rests(faulty, kernel), Bench(kernel, "gpu", Terms([1], LIMIT_S))
+    made, bench = rests(faulty, kernel), Bench(KERNEL, kernel, "gpu", Terms([1], LIMIT_S))
     for rest in made:
         try_rest(child, rest, bench)
     assert made[0].exposure is not None
@@ -121,6 +121,36 @@ def test_parts_in_which_nothing_is_wrong_add_up(child: Child, tmp_path: Path) ->
     faulty.exposures.append(expose("gpu", [("somewhere", PASSED)]))
     made = rests(faulty, kernel)
     for rest in made:
-        try_rest(child, rest, Bench(kernel, "gpu", Terms([1], LIMIT_S)))
+        try_rest(child, rest, Bench(KERNEL, kernel, "gpu", Terms([1], LIMIT_S)))
     add_up(faulty, made)
     assert [(e.place, e.passed, e.verdict.outcome) for e in faulty.exposures] == [("*", 3, "passed")]
+
+
+SLOW = """
+
+_launch = KERNEL.launch
+
+
+def slow(inputs, outputs, variant):
+    import time
+    time.sleep(5)
+    _launch(inputs, outputs, variant)
+
+
+import dataclasses
+KERNEL = dataclasses.replace(KERNEL, launch=slow)
+"""
+
+
+@pytest.mark.parametrize(("slow_itself", "outcome"), [(False, "failed"), (True, "untested")])
+def test_what_takes_too_long_is_a_fault_only_where_the_kernel_itself_does_not(
+    child: Child, tmp_path: Path, slow_itself: bool, outcome: str
+) -> None:
+    faulty, kernel = planted(tmp_path, "drop-store", ""), original("ieee")
+    faulty.path.write_text(KERNEL.read_text("utf-8") + SLOW, "utf-8")
+    control = faulty.path if slow_itself else KERNEL
+    with Session(child, faulty.path) as process:
+        exposure = try_faulty(process, faulty, Bench(control, kernel, "gpu", Terms([1], 4)), kernel.trials("gpu"))
+    assert (exposure.verdict.outcome, exposure.passed) == (outcome, 0)
+    assert "the kernel itself" in exposure.verdict.reason
+    assert (exposure.verdict.cause == "timeout") == (outcome == "failed")

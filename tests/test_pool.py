@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -68,6 +69,36 @@ def test_an_exception_in_a_thread_is_raised_in_the_caller_and_ends_the_rest(tmp_
     with pytest.raises(FileNotFoundError, match="no such program"):
         Pool(range(1000), ask, progress(1000)).run(children(tmp_path, count))
     assert len(asked) < 1000
+
+
+WAIT = "import time; from assay.child import serve; serve(lambda request: time.sleep(request['s']) or {'woke': True})"
+
+
+def test_a_run_that_is_interrupted_ends_its_children_and_keeps_nothing_of_what_they_were_at(tmp_path: Path) -> None:
+    """A child that was killed looks crashed: kept, that would be found of the kernel in the next run."""
+    kept, answers = list[int](), dict[int, Answer | Fault]()
+    environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
+    made = [Child([sys.executable, "-c", WAIT], environ, tmp_path / f"{name}.log") for name in "ab"]
+
+    def ask(child: Child, item: int) -> None:
+        if item == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        answers[item] = child.ask({"s": 0 if item < 4 else 600}, 900)
+
+    with pytest.raises(KeyboardInterrupt):
+        Pool(range(50), ask, progress(50), kept.append).run(made)
+    faults = {item for item, answer in answers.items() if isinstance(answer, Fault)}
+    assert max(answers) >= 4
+    assert faults >= answers.keys() - {0, 1, 2, 3}
+    assert set(kept) == answers.keys() - faults
+    assert len(answers) <= 6
+    assert threading.active_count() == 1
+
+
+def test_what_has_its_answer_is_kept_once(tmp_path: Path) -> None:
+    kept = list[int]()
+    Pool(range(20), lambda _, item: -item, progress(20), kept.append).run(children(tmp_path, 3))
+    assert sorted(kept) == list(range(20))
 
 
 def test_real_children_share_the_items_and_are_ended(tmp_path: Path) -> None:

@@ -210,8 +210,9 @@ def test_every_change_is_recorded_once_in_order_with_the_tiers_that_looked(artif
     assert artifact.command[3:6] == ["teeth", "--kernel", "kernels/sums.py"]
 
 
-def test_a_run_that_was_killed_goes_on_where_it_was(
-    artifact: Artifact[Any], folder: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_ended_goes_on_where_it_was(
+    artifact: Artifact[Any], folder: Path, capfd: pytest.CaptureFixture[str], how: signal.Signals
 ) -> None:
     journal, arguments = folder / "results/sums/teeth.journal", ["sums", "--settings", settings()]
     command = [sys.executable, "-m", "assay", "teeth", *arguments]
@@ -219,7 +220,8 @@ def test_a_run_that_was_killed_goes_on_where_it_was(
         while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
             assert process.poll() is None, "it ended before it could be killed"
             time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, how)
+    assert process.returncode != 0
     phases = [json.loads(line)["phase"] for line in journal.read_bytes().split(b"\n")[:-1]]
     capfd.readouterr()
     assert teeth_stage.main(arguments) == 0
