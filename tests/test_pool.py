@@ -90,7 +90,7 @@ def test_a_run_that_is_interrupted_ends_its_children_and_keeps_nothing_of_what_t
     faults = {item for item, answer in answers.items() if isinstance(answer, Fault)}
     assert max(answers) >= 4
     assert faults >= answers.keys() - {0, 1, 2, 3}
-    assert set(kept) == answers.keys() - faults
+    assert set(kept) <= answers.keys() - faults
     assert len(answers) <= 6
     assert threading.active_count() == 1
 
