@@ -246,7 +246,7 @@ class _Piece:
 
     name: str
     look: tuple[tuple[str, str], ...]
-    place: Mapping[str, str]
+    place: dict[str, str]
     inside: str = ""
 
     @property
@@ -312,22 +312,20 @@ class _Writer:
 
 
 def draw(picture: Picture) -> Markup:
-    """Return a picture as an SVG element for a page, its ids beginning with its name; it has a label and loads nothing.
+    """Return a picture as an SVG element for a page, its ids beginning with its name; it loads nothing.
 
+    Its title and what it says are those of the caption, elements of the page with the ids NAME-title and NAME-said.
     Colours are classes, such as `fill-ink` and `stroke-s1`: one of each kind for every `Tone`.
     """
     texts = _Texts()
     tree = ElementTree.fromstring(_drawn(picture, texts))  # noqa: S314 (matplotlib has just written it)
     targets = distinct(_target(element) for element in tree.iter() if _local(element.tag) == "use")
     ids = {found: f"{picture.name}-{place}" for place, found in enumerate(targets, start=1)}
-    heading, told = f"{picture.name}-title", f"{picture.name}-said"
     frame = {
         "class": "picture",
         "role": "img",
-        "aria-labelledby": heading,
-        "aria-describedby": told,
+        "aria-labelledby": f"{picture.name}-title",
+        "aria-describedby": f"{picture.name}-said",
         "viewBox": f"0 0 {WIDTH} {picture.height:g}",
     }
-    words = _tag("title", {"id": heading}, escape(named(picture.title)))
-    words += _tag("desc", {"id": told}, escape(named(picture.said, 1000)))
-    return Markup(_tag("svg", frame, words + _Writer(texts, ids)(tree)))  # noqa: S704
+    return Markup(_tag("svg", frame, _Writer(texts, ids)(tree)))  # noqa: S704
