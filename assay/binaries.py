@@ -50,10 +50,17 @@ class ExecutionRow:
     binaries: list[Digest]
     source: Reference
 
+    @property
+    def place(self) -> str:
+        """The first of its cases, by its number in the record."""
+        return self.source.pointer.rpartition("/")[2]
+
 
 @dataclass(frozen=True)
 class Compilation:
-    """One kernel's section. `obstacle` says why nothing was compiled; `executed` counts launches by prediction."""
+    """One kernel's section. `obstacle` says why nothing was compiled; `executed` counts launches by prediction, and
+    `launched` is where the record holds them, if one does.
+    """
 
     kernel: str
     source: Reference
@@ -63,6 +70,7 @@ class Compilation:
     rows: list[BinaryRow]
     picture: Picture | Unavailable
     executed: str
+    launched: Reference | None
     executions: list[ExecutionRow]
 
 
@@ -162,7 +170,8 @@ def build_compilation(kernel: str, records: Records) -> Compilation:
     result = evidence.artifact.result
     rows = _build_rows(evidence)
     loaded = evidence.tell(result.loading, "/result/loading")
-    executions = _execution_rows(records.get("gpu"))
+    gpu = records.get("gpu")
+    executions = _execution_rows(gpu)
     return Compilation(
         kernel=kernel,
         source=evidence.at("/result/builds"),
@@ -172,5 +181,6 @@ def build_compilation(kernel: str, records: Records) -> Compilation:
         rows=rows,
         picture=_picture(kernel, evidence),
         executed=_executed(executions),
+        launched=None if gpu is None else gpu.at("/result/executions"),
         executions=executions,
     )

@@ -9,8 +9,10 @@ which a page may have one alone, and colours, which become classes of the page's
 import io
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import singledispatch
+from itertools import chain, groupby
 from typing import Any
 from xml.etree import ElementTree
 
@@ -42,8 +44,7 @@ _KEPT = ("stroke-width", "stroke-dasharray", "text-anchor", "font-weight")
 """Properties of style that stay, as attributes; the others are defaults, colours, or the font, which is the page's."""
 
 _NUMBER = re.compile(r"-?\d+\.\d+")
-_UPRIGHT = re.compile(r"M([\d.-]+) ([\d.-]+)L\1 ([\d.-]+)(?![\d.])")
-_LEVEL = re.compile(r"M([\d.-]+) ([\d.-]+)L([\d.-]+) \2(?![\d.])")
+_STEP = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 
 
 class _Texts:
@@ -186,10 +187,26 @@ def _local(name: str) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Return geometry to a tenth of a pixel, so that the last digits of a sum do not show, and in its short form."""
-    short = _NUMBER.sub(lambda match: f"{round(float(match[0]), 1) + 0.0:g}", " ".join(text.split()))
-    line = re.sub(r" ?([A-Za-z]) ?", r"\1", short)
-    return _LEVEL.sub(r"M\1 \2H\3", _UPRIGHT.sub(r"M\1 \2V\3", line))
+    """Return numbers to a tenth of a pixel, so that the last digits of a sum do not show, and in their short form."""
+    return _NUMBER.sub(lambda match: f"{round(float(match[0]), 1) + 0.0:g}", " ".join(text.split()))
+
+
+def _path(text: str) -> str:
+    """Return a path in its short form: a line along an axis by the coordinate that changes, and none to where it is.
+
+    A line of no length shows nothing: its ends are cut off where it ends.
+    """
+    found, at = "", [""]
+    for letter, numbers in _STEP.findall(_rounded(text)):
+        to = numbers.split()
+        if letter == "L" and to[0] == at[0]:
+            found += f"V{to[1]}" if to != at else ""
+        elif letter == "L" and to[1] == at[1]:
+            found += f"H{to[0]}"
+        else:
+            found += letter + " ".join(to)
+        at = to[-2:] or at
+    return found
 
 
 def _declarations(element: ElementTree.Element) -> dict[str, str]:
@@ -208,7 +225,8 @@ def _style(element: ElementTree.Element) -> dict[str, str]:
 
 
 def _place(element: ElementTree.Element) -> dict[str, str]:
-    return {name: _rounded(element.attrib[name]) for name in ("d", "x", "y") if name in element.attrib}
+    found = {name: _rounded(element.attrib[name]) for name in ("x", "y") if name in element.attrib}
+    return found | ({"d": _path(element.attrib["d"])} if "d" in element.attrib else {})
 
 
 def _target(element: ElementTree.Element) -> str:
@@ -222,6 +240,33 @@ def _tag(name: str, attributes: Mapping[str, str], inside: str = "") -> str:
     return f"<{name}{words}>{inside}</{name}>" if inside else f"<{name}{words}/>"
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """An element: its look, and where it stands. `inside` is escaped; one without a name is that and no more."""
+
+    name: str
+    look: tuple[tuple[str, str], ...]
+    place: dict[str, str]
+    inside: str = ""
+
+    @property
+    def kind(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return self.name, self.look
+
+
+def _together(kind: tuple[str, tuple[tuple[str, str], ...]], pieces: Sequence[_Piece]) -> str:
+    """Return pieces in a row that look the same, their look said once: strokes as one path, texts as a group."""
+    name, look = kind[0], dict(kind[1])
+    if not name:
+        return "".join(piece.inside for piece in pieces)
+    # What is filled hides what was drawn before it, so each area is a path of its own.
+    if name == "path" and "fill-" not in look["class"]:
+        return _tag("path", look | {"d": "".join(piece.place["d"] for piece in pieces)})
+    if len(pieces) == 1 or name == "path":
+        return "".join(_tag(name, look | piece.place, piece.inside) for piece in pieces)
+    return _tag("g", look, "".join(_tag(name, piece.place, piece.inside) for piece in pieces))
+
+
 class _Writer:
     """Writes matplotlib's tree anew: what is seen, and nothing else.
 
@@ -231,33 +276,35 @@ class _Writer:
     def __init__(self, texts: _Texts, ids: Mapping[str, str]) -> None:
         self._texts, self._ids = texts, ids
 
-    def __call__(self, element: ElementTree.Element) -> str:
+    def __call__(self, tree: ElementTree.Element) -> str:
+        return "".join(_together(kind, list(of)) for kind, of in groupby(self._pieces(tree), lambda one: one.kind))
+
+    def _pieces(self, element: ElementTree.Element) -> Iterator[_Piece]:
         name = _local(element.tag)
         if name == "text":
-            return self._text(element)
-        if name == "path":
-            return self._path(element)
-        if name in ("svg", "g", "defs"):
+            words = self._texts.told[int(element.text or "")]
+            yield from [self._piece(element, escape(words))] if words else []
+        elif name == "path":
+            yield self._path(element)
+        elif name in ("svg", "g", "defs"):
             marks = element.get("id", "")[:1].isdigit()
-            return self._marks(element) if marks else "".join(self(child) for child in element)
-        return ""
+            yield from self._marks(element) if marks else chain.from_iterable(map(self._pieces, element))
 
-    def _text(self, element: ElementTree.Element) -> str:
-        words = self._texts.told[int(element.text or "")]
-        return _tag("text", _style(element) | _place(element), escape(words)) if words else ""
+    def _piece(self, element: ElementTree.Element, inside: str = "") -> _Piece:
+        return _Piece(_local(element.tag), tuple(_style(element).items()), _place(element), inside)
 
-    def _path(self, element: ElementTree.Element) -> str:
+    def _path(self, element: ElementTree.Element) -> _Piece:
         name = self._ids.get(element.get("id", ""))
         if name is None:
-            return _tag("path", _style(element) | _place(element))
+            return self._piece(element)
         # The shape of a mark. Its colours are those of the group that uses it.
-        return _tag("defs", {}, _tag("path", {"id": name} | _place(element)))
+        return _Piece("", (), {}, _tag("defs", {}, _tag("path", {"id": name} | _place(element))))
 
-    def _marks(self, group: ElementTree.Element) -> str:
+    def _marks(self, group: ElementTree.Element) -> Iterator[_Piece]:
         spots = [element for element in group.iter() if _local(element.tag) == "use"]
-        shapes = "".join(self(element) for element in group.iter() if _local(element.tag) == "path")
+        yield from (self._path(element) for element in group.iter() if _local(element.tag) == "path")
         hints = [self._texts.told[int(number)] for number in group.get("id", "").split()]
-        return shapes + _tag("g", _style(spots[0]), "".join(map(self._spot, spots, hints)))
+        yield _Piece("", (), {}, _tag("g", _style(spots[0]), "".join(map(self._spot, spots, hints))))
 
     def _spot(self, use: ElementTree.Element, hint: str) -> str:
         attributes = {"href": f"#{self._ids[_target(use)]}"} | _place(use)
@@ -265,22 +312,20 @@ class _Writer:
 
 
 def draw(picture: Picture) -> Markup:
-    """Return a picture as an SVG element for a page, its ids beginning with its name; it has a label and loads nothing.
+    """Return a picture as an SVG element for a page, its ids beginning with its name; it loads nothing.
 
+    Its title and what it says are those of the caption, elements of the page with the ids NAME-title and NAME-said.
     Colours are classes, such as `fill-ink` and `stroke-s1`: one of each kind for every `Tone`.
     """
     texts = _Texts()
     tree = ElementTree.fromstring(_drawn(picture, texts))  # noqa: S314 (matplotlib has just written it)
     targets = distinct(_target(element) for element in tree.iter() if _local(element.tag) == "use")
     ids = {found: f"{picture.name}-{place}" for place, found in enumerate(targets, start=1)}
-    heading, told = f"{picture.name}-title", f"{picture.name}-said"
     frame = {
         "class": "picture",
         "role": "img",
-        "aria-labelledby": heading,
-        "aria-describedby": told,
+        "aria-labelledby": f"{picture.name}-title",
+        "aria-describedby": f"{picture.name}-said",
         "viewBox": f"0 0 {WIDTH} {picture.height:g}",
     }
-    words = _tag("title", {"id": heading}, escape(named(picture.title)))
-    words += _tag("desc", {"id": told}, escape(named(picture.said, 1000)))
-    return Markup(_tag("svg", frame, words + _Writer(texts, ids)(tree)))  # noqa: S704
+    return Markup(_tag("svg", frame, _Writer(texts, ids)(tree)))  # noqa: S704

@@ -19,7 +19,7 @@ NO_TARGET = "no target"
 MOST_FAILURES = 60
 MOST_REASONS = 6
 
-STALE = Mark("stale", "\u2217", "inconclusive")
+STALE = Mark("stale", "\u2217", "stale")
 """Stands in the list of what was not shown for a claim that is verified, but of other sources than those at hand."""
 GAP_MARKS = (FAILED, CONFLICT, STALE, *(mark for mark in MARKS if mark not in (VERIFIED, FAILED, CONFLICT)))
 """In the order in which a reader should meet what was not shown."""

@@ -33,6 +33,8 @@ SERIES: tuple[Tone, ...] = ("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8")
 
 Anchor = Literal["start", "middle", "end"]
 Cell = str | int | float | None
+DIGITS = 9
+"""Significant ones of a number in a table: as many as tell any two float32 apart. The record holds it in full."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ def key(entries: Sequence[Series], top: float = 0.0) -> Panel:
 def _cell(value: Cell) -> str:
     """Return a cell that no spreadsheet takes for a formula: an apostrophe stands before what would begin one."""
     if not isinstance(value, str):
-        return "" if value is None else repr(value).removesuffix(".0")
+        return "" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
     text = named(value, 1000)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from assay.picture import LINE_PIXELS, WIDTH, Axis, Line, Marks, Panel, Series, Spot, Tone, Words, key, named
 
@@ -47,10 +48,12 @@ Placed = tuple[float, Track]
 """A track, and the height of its line in the panel."""
 
 
-def _words(lane: Lane, top: float, axis: Axis) -> list[Words]:
-    name = Words(axis.low, top + 12, named(lane.name, 40))
-    note = Words(axis.high, top + 12, lane.note, "end", tone="quiet")
-    return [name, note]
+def _words(tops: Iterable[tuple[float, Lane]], axis: Axis) -> list[Words]:
+    """Return all names, then all notes: what looks the same in a row is drawn together."""
+    placed = list(tops)
+    names = [Words(axis.low, top + 12, named(lane.name, 40)) for top, lane in placed]
+    notes = [Words(axis.high, top + 12, lane.note, "end", tone="quiet") for top, lane in placed]
+    return [*names, *notes]
 
 
 def _placed(lane: Lane, top: float) -> Iterator[Placed]:
@@ -82,13 +85,10 @@ def lanes_panel(
     lanes: Sequence[Lane], axis: Axis, top: float, left: float = 0.0, width: float = WIDTH
 ) -> tuple[Panel, float]:
     """Return a panel of lanes on a common axis whose upper edge is at `top`, and where it ends with its labels."""
-    words: list[Words] = []
-    placed: list[Placed] = []
-    y = 0.0
-    for lane in lanes:
-        words += _words(lane, y, axis)
-        placed += _placed(lane, y)
-        y += lane.height
+    tops = list(accumulate((lane.height for lane in lanes), initial=0.0))
+    y = tops.pop()
+    placed = [found for top, lane in zip(tops, lanes, strict=True) for found in _placed(lane, top)]
+    words = _words(zip(tops, lanes, strict=True), axis)
     shown: tuple[Words | Line | Marks, ...] = (*words, *_lines(placed), *_marks(placed))
     panel = Panel(left + MARGIN, top, width - 2 * MARGIN, y, axis, Axis(y, 0), shown)
     return panel, top + y + FOOT_PIXELS

@@ -162,12 +162,15 @@ def _samples(found: Sequence[Sampled], sweep: Sweep, groups: Sequence[range], ex
     """Return the strips of samples, as deviations from the median, and the interval of the median behind them."""
     last = max(1, len(sweep.rounds) - 1)
     shown: list[Bar | Line | Words] = []
+    strips: list[Line] = []
+    # What looks the same stands in a row, and is drawn together.
     for place, one in enumerate(found):
         y = place * LANE_PIXELS + NAME_PIXELS + STRIP_PIXELS / 2
         deviations = [sample / one.time.median - 1 for sample in one.samples]
         shown.append(Line(((0, y), (last, y)), "faint"))
-        shown.append(_strip(deviations, groups, extent, y))
-        shown.append(Words(last, place * LANE_PIXELS + 12, f"{_note(one)}", "end", tone="quiet", bold=one.best))
+        strips.append(_strip(deviations, groups, extent, y))
+    shown += strips
+    shown += [_words(place, one, last) for place, one in enumerate(found)]
     shown += _clock_strip(sweep, groups, len(found) * LANE_PIXELS, last)
     width = WIDTH - LEFT_PIXELS
     return Panel(
@@ -175,8 +178,9 @@ def _samples(found: Sequence[Sampled], sweep: Sweep, groups: Sequence[range], ex
     )
 
 
-def _note(one: Sampled) -> str:
-    return f"{milliseconds(one.time.median)} ms{', best' if one.best else ''}"
+def _words(place: int, one: Sampled, last: int) -> Words:
+    note = f"{milliseconds(one.time.median)} ms{', best' if one.best else ''}"
+    return Words(last, place * LANE_PIXELS + 12, note, "end", tone="quiet", bold=one.best)
 
 
 def _round_ticks(last: int) -> tuple[Tick, ...]:

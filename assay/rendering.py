@@ -64,11 +64,14 @@ def installed() -> Installed:
 
 
 def _other_version(environment: Environment, ours: Mapping[str, str]) -> str | None:
-    """Return which distribution is another here than where the report was made, or None."""
+    """Return which distribution is another here than where the records were made, or None.
+
+    The report may have been made elsewhere, from records that were brought there: none says by which versions.
+    """
     for name, version_here in ours.items():
         theirs = environment.distributions.get(name, "unknown")
         if theirs != version_here:
-            return f"{name} {theirs}, and {version_here} is here"
+            return f"{name} {version_here} is here, and {theirs} where the records were made"
     return None
 
 
@@ -81,7 +84,7 @@ def hindrance(opened: Opened, here: Installed) -> str | None:
             return f"made with another {name} than the one here"
     other = _other_version(environment, here.versions)
     if other is not None:
-        return f"made with {other}"
+        return f"it may have been made with another version than this machine has: {other}"
     size = sum(len(opened.payload[path]) for path, record in opened.records.items() if record.stage != "timing")
     if size > MOST_SHOWN_BYTES:
         return f"it shows {size} bytes of records, and at most {MOST_SHOWN_BYTES} are rendered"
@@ -102,13 +105,16 @@ def drawn_otherwise(opened: Opened, here: Installed) -> str | None:
     environment: Environment = opened.records[place("environment")].result
     other = _other_version(environment, here.drawing)
     if other is None and environment.cpu.architecture != here.processor:
-        other = f"processors of {environment.cpu.architecture}, and {here.processor} is here"
+        there = environment.cpu.architecture
+        other = f"the processor here is {here.processor}, and {there} where the records were made"
     count = _pictures(opened)
     if count > MOST_PICTURES:
         return (
             f"{DRAWN} has up to {count} pictures, and at most {MOST_PICTURES} are drawn; the Markdown page is identical"
         )
-    return None if other is None else f"the pictures of {DRAWN} were drawn with {other}; the Markdown page is identical"
+    if other is None:
+        return None
+    return f"the pictures of {DRAWN} may have been drawn otherwise than here ({other}); the Markdown page is identical"
 
 
 def _pages(opened: Opened, here: Installed) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ STYLES = {
     "failed": "bold red",
     "conflict": "bold magenta",
     "inconclusive": "yellow",
+    "stale": "yellow",
     "blocked": "cyan",
     "not-run": "dim",
     "inapplicable": "dim",

@@ -297,6 +297,7 @@
     if (!goal) return;
     for (let fold = goal.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     goal.scrollIntoView({ block: goal.closest(".matrix-box") ? "nearest" : "start", inline: "nearest" });
+    if (goal.matches(".exhibit")) goal.tabIndex = -1;
     if (goal.matches("a, [tabindex]")) goal.focus({ preventScroll: true });
   }
 

@@ -39,7 +39,7 @@ def test_its_commands_compile_for_what_they_name(project: Project) -> None:
         assert [build.target for build in found.builds] == named
         assert {build.compiled.outcome for build in found.builds} == {"passed"}
         report = (project.root / "results/report.html").read_text("utf-8")
-        assert all(f"<td>{target}</td>" in report for target in named)
+        assert all(f"<td>{target}<" in report for target in named)
         for build in found.builds:
             (binary,) = build.binaries
             assert (binary.register_files is not None) == build.target.startswith("gfx")

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from html import unescape
+from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree
@@ -135,8 +136,11 @@ def test_all_that_is_drawn_is_there_and_in_a_colour_of_the_page() -> None:
     seen = {name for element in root.iter() for name in element.get("class", "").split()} - {"picture"}
     assert {name.partition("-")[0] for name in seen} == {"fill", "stroke"}
     assert {name.partition("-")[2] for name in seen} <= set(TONES)
-    colours = [e for e in root.iter() if e.tag in ("path", "text", "g") and "id" not in e.attrib]
-    assert all(element.get("class") for element in colours)
+    shapes = {shape for defs in root.iter("defs") for shape in defs}
+    bare = [e for e in root.iter() if e.tag in ("path", "text", "g") and e not in shapes and not e.get("class")]
+    # A text without colours of its own has those of the group that it stands in.
+    assert {e.tag for e in bare} <= {"text"}
+    assert set(bare) <= {text for group in root.iter("g") if group.get("class") for text in group}
 
 
 def test_every_tone_has_its_classes_in_the_stylesheet() -> None:
@@ -147,13 +151,11 @@ def test_every_tone_has_its_classes_in_the_stylesheet() -> None:
     assert all(f".picture .{kind}-{tone} " in sheet for kind, tones in used for tone in tones)
 
 
-def test_a_picture_has_a_name_a_sentence_and_ids_of_its_own() -> None:
+def test_a_picture_is_named_and_told_by_its_caption_and_has_ids_of_its_own() -> None:
     roots = [tree(draw(picture(*everything(), name=name))) for name in ("one", "two")]
     for root, name in zip(roots, ("one", "two"), strict=True):
         assert root.get("role") == "img"
-        labels = {str(e.get("id")): e.text for e in root.iter() if e.tag in ("title", "desc") and e.get("id")}
-        assert labels[str(root.get("aria-labelledby"))] == "a picture"
-        assert labels[str(root.get("aria-describedby"))] == "it says a picture"
+        assert (root.get("aria-labelledby"), root.get("aria-describedby")) == (f"{name}-title", f"{name}-said")
         ids = [str(e.get("id")) for e in root.iter() if e.get("id")]
         assert len(ids) == len(set(ids))
         assert all(found.startswith(f"{name}-") for found in ids)
@@ -163,7 +165,7 @@ def test_a_picture_has_a_name_a_sentence_and_ids_of_its_own() -> None:
 def test_nothing_is_loaded_run_or_styled_by_a_picture() -> None:
     svg = draw(picture(*everything()))
     assert not re.search(r"url\(|https?:|style=|<style|xlink|<!|<\?|<image|clip", svg)
-    assert {e.tag for e in tree(svg).iter()} == {"svg", "title", "desc", "defs", "g", "path", "use", "text"}
+    assert {e.tag for e in tree(svg).iter()} == {"svg", "title", "defs", "g", "path", "use", "text"}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -179,7 +181,7 @@ def test_a_hostile_name_is_a_text_and_nothing_else(text: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.text(min_size=1, max_size=30))
 def test_any_text_comes_out_as_it_is_printed(text: str) -> None:
-    found = [unescape(words) for words in re.findall(r"<text [^>]*>([^<]*)</text>", draw(picture(*everything(text))))]
+    found = [unescape(words) for words in re.findall(r"<text[^>]*>([^<]*)</text>", draw(picture(*everything(text))))]
     assert (found[3:] or [""])[-1] == named(text)
 
 
@@ -192,6 +194,37 @@ def test_marks_stand_where_they_are_put(places: list[tuple[float, float]]) -> No
         assert float(str(use.get("x"))) == pytest.approx(20 + x / 10 * (WIDTH - 40), abs=0.051)
         assert float(str(use.get("y"))) == pytest.approx(90 - y * 80, abs=0.051)
         assert (use.findtext("title") or "") == f"{x} {y}"
+
+
+def corners(path: str) -> list[list[tuple[float, float]]]:
+    """Return the places that each stroke of a path leads through."""
+    strokes: list[list[tuple[float, float]]] = []
+    for letter, numbers in re.findall(r"([MLHV])([^MLHV]*)", path):
+        to = [float(number) for number in numbers.split()]
+        x, y = strokes[-1][-1] if letter in "HV" else to
+        place = {"H": (to[0], y), "V": (x, to[0])}.get(letter, (x, y))
+        strokes = [*strokes, [place]] if letter == "M" else [*strokes[:-1], [*strokes[-1], place]]
+    return strokes
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 2)), min_size=2, max_size=6), min_size=1))
+def test_lines_lead_through_the_places_that_they_are_given(strokes: list[list[tuple[int, int]]]) -> None:
+    lines = [Line(tuple((float(x), y / 2) for x, y in stroke), "s3") for stroke in strokes]
+    paths = [str(e.get("d")) for e in tree(draw(picture(*lines))).iter("path") if e.get("class") == "stroke-s3"]
+    wanted = [[(20 + x * 42, 90 - y * 40) for x, y in stroke] for stroke in strokes]
+    # A place right after itself is written once, and lines that look the same are one path.
+    assert corners(paths[0]) == [[place for place, _ in groupby(stroke)] for stroke in wanted]
+    assert len(paths) == 1
+
+
+def test_looks_are_said_once_for_what_stands_in_a_row_and_what_is_filled_stays_in_its_order() -> None:
+    words = [Words(1.0, y / 10, f"w{y}", "end", tone="quiet") for y in range(4)]
+    bars = [Bar(0.0, x, 0.5, 0.2, "s6", filled=False) for x in (4.0, 2.0)]
+    root = tree(draw(picture(*words, *bars)))
+    group = next(e for e in root.iter("g") if e.get("text-anchor") == "end")
+    assert [(text.text, set(text.attrib)) for text in group][-4:] == [(f"w{y}", {"x", "y"}) for y in range(4)]
+    assert len([e for e in root.iter("path") if e.get("class") == "fill-paper stroke-s6"]) == 2
 
 
 def test_what_cannot_be_drawn_is_a_mistake_of_the_caller() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import struct
 from urllib.parse import unquote
 
 import pytest
@@ -73,9 +74,16 @@ def test_a_table_comes_back_from_its_link(rows: list[list[str | int | float | No
         for value, text in zip(row, written, strict=True):
             if isinstance(value, str):
                 assert text.removeprefix("'") == named(value, 1000) or text == named(value, 1000)
+            elif isinstance(value, float):
+                assert float(text) == pytest.approx(value, rel=5.1e-9, abs=5e-324)
             else:
-                found_value: float | None = None if text == "" else int(text) if isinstance(value, int) else float(text)
-                assert found_value == value
+                assert (None if text == "" else int(text)) == value
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_two_numbers_of_32_bits_are_told_apart(value: float) -> None:
+    ((text,),) = read(csv_text(Table("t", (), ((value,),))))[1:]
+    assert struct.pack("f", float(text)) == struct.pack("f", value)
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\n-", " +", "\x1b[0m="])

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -43,7 +43,7 @@ from assay.evidence import Evidence
 from assay.markdown import escape
 from assay.matrix import TARGET_TIERS, WHOLE_TIERS, mark
 from assay.outcomes import MARKS
-from assay.page import Page, build_page, render, source_hash
+from assay.page import Page, build_page, render, source_hash, without_ends
 from assay.record import Cause, Claim, Claims, Link, Outcome, StageName, Teeth, Unavailable, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -60,8 +60,18 @@ HOSTILE = [
 ]
 
 
+ENDED_BY = {
+    "td": {"td", "th", "tr", "/tr", "/thead", "/tbody"},
+    "th": {"td", "th", "tr", "/tr", "/thead", "/tbody"},
+    "tr": {"tr", "/thead", "/tbody"},
+    "dt": {"dd"},
+    "dd": {"dt", "/div"},
+}
+"""What may stand in place of an end tag that HTML lets a page leave out."""
+
+
 class Reader(HTMLParser):
-    """Reads a page strictly: tags must balance, and every tag, attribute, text and table row is kept."""
+    """Reads a page strictly: tags must balance, but for ends that HTML implies; tags, attributes and texts are kept."""
 
     def __init__(self, page: bytes) -> None:
         super().__init__()
@@ -73,7 +83,13 @@ class Reader(HTMLParser):
         self.close()
         assert self.open == []
 
+    def end(self, by: str) -> None:
+        """Close what is open and ends where `by` stands."""
+        while self.open and by in ENDED_BY.get(self.open[-1], ()):
+            self.open.pop()
+
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.end(tag)
         self.handle_startendtag(tag, attributes)
         if tag not in VOID:
             self.open.append(tag)
@@ -84,6 +100,7 @@ class Reader(HTMLParser):
         self.attributes += [(tag, name, value or "") for name, value in attributes]
 
     def handle_endtag(self, tag: str) -> None:
+        self.end(f"/{tag}")
         assert self.open
         assert self.open.pop() == tag
 
@@ -245,6 +262,40 @@ def test_a_claim_more_with_evidence_of_its_own_takes_little_room() -> None:
     # So a thousand claims leave half of 2 MiB to everything else; what stands at a place is quoted once.
     assert (len(large_html) - len(small_html)) / 200 < 1000
     assert (len(large_markdown) - len(small_markdown)) / 200 < 250
+
+
+def full(number: int) -> tuple[Subject, list[Claim]]:
+    """Return a kernel of 6 variants and 24 cases, and its claims on 7 targets; each that is verified has evidence of
+    its own.
+    """
+    cases = [f"ragged-{n}x131x77" for n in range(24)]
+    precisions, configurations = ("ieee", "tf32", "bf16x3"), ("64x64x32", "128x64x64")
+    kernel = Subject(f"kernel_{number}", "A kernel", precisions, configurations, cases)
+    record = evidence_of(kernel, device())[0]
+    places = count()
+
+    def settled(one: Claim) -> Claim:
+        place = next(places)
+        link = Link(artifact=record.path, sha256=record.sha256, pointer=f"/result/checks/{place}")
+        return replaced(one, reason=f"24 of 24 cases passed, {place}", links=[link])  # type: ignore[no-any-return]
+
+    targets = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+    claims = [settled(one) if one.outcome == "passed" else one for one in claims_of(kernel, targets, device())]
+    return kernel, claims
+
+
+def test_eight_kernels_on_a_device_stay_small_enough_to_send() -> None:
+    kernels = [full(number) for number in range(8)]
+    html, _ = pages_of([kernel for kernel, _ in kernels], [claim for _, claims in kernels for claim in claims])
+    assert len(html) < 2 * 2**20
+
+
+def test_end_tags_are_left_out_only_where_the_next_tag_implies_them() -> None:
+    row = "<tr><th>a</th><td>b</td></tr>"
+    assert without_ends(f"<tbody>{row}\n{row}\n</tbody>") == "<tbody><tr><th>a<td>b\n<tr><th>a<td>b\n</tbody>"
+    assert without_ends("<div><dt>a</dt><dd>b</dd></div>") == "<div><dt>a<dd>b</div>"
+    for kept in ("<td>a</td>\n<td>b", "<td>a</td><!-- b -->", "</tr></table>", "<pre>&lt;/td&gt;&lt;td&gt;</pre>"):
+        assert without_ends(kept) == kept
 
 
 def swept(subject: Subject, change: Callable[[Any], Any]) -> Evidence:
@@ -418,7 +469,9 @@ def test_an_outcome_is_told_by_symbol_style_and_words() -> None:
     for place, c in enumerate(given_claims):
         shown = mark(c)
         cell = f'<td class="{shown.style}[^"]*"><a [^>]*title="[^"]*{shown.word}[^"]*reason {place}[^"]*">'
-        assert re.search(f'{cell}<span aria-hidden="true">{re.escape(shown.symbol)}</span>', html.decode())
+        assert re.search(f"{cell}<i>{shown.word}</i>", html.decode())
+    for shown in MARKS:
+        assert f'.{shown.style} {{ --symbol: "{shown.symbol}"; }}' in html.decode()
     assert {c.style for c in map(mark, given_claims)} == {m.style for m in MARKS} - {"conflict"}
 
 
