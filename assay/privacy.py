@@ -101,7 +101,7 @@ def _replacements(folder: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     host = socket.gethostname()
     names = [(name, "<host>") for name in (host, host.split(".")[0]) if name != "localhost"]
     pairs = [(folder, "."), *sorted(paths, key=lambda pair: -len(pair[0]))]
-    rules = [(rf"(?<![\w.-]){re.escape(found)}(?![\w-])", put) for found, put in pairs if len(found) > 1]
+    rules = [(rf"(?<![\w.-]){re.escape(found)}(?!\.?[\w-])", put) for found, put in pairs if len(found) > 1]
     rules += [(rf"(?<![\w-]){re.escape(found)}(?![\w-])", put) for found, put in names if len(found) > 1]
     user = re.escape(_user())
     # Only where a path or an address names the user: 'root' and 'runner' are also words.

@@ -85,7 +85,9 @@ def test_the_project_folder_becomes_a_dot_and_its_neighbour_does_not(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert privacy.scrub(f"{tmp_path}/kernels/a.py") == "./kernels/a.py"
+    assert privacy.scrub(f"in {tmp_path}.") == "in .."
     assert not privacy.scrub(f"{tmp_path}2/a.py").startswith(".")
+    assert not privacy.scrub(f"{tmp_path}.tmp/a.py").startswith(".")
 
 
 def test_the_host_is_replaced_as_a_word_only() -> None:
