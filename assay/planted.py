@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
 
 from assay.catching import Score, on_word, score, word_on, wrong_words
 from assay.evidence import Evidence, Records, Told
@@ -66,6 +68,18 @@ class FaultRow:
     why: str
     pointer: str
 
+    @property
+    def became(self) -> str:
+        """Which tiers caught it and how, or what became of it."""
+        return ", ".join(self.ways) if self.mark.word == "caught" else self.mark.word
+
+
+class Place(NamedTuple):
+    """Where faults are planted: a line of the kernel file, and what is changed there."""
+
+    line: int
+    source: str
+
 
 @dataclass(frozen=True)
 class Planted:
@@ -85,6 +99,12 @@ class Planted:
     wrong: list[str]
     equivalents: list[FaultRow]
     rows: list[FaultRow]
+
+    @property
+    def places(self) -> list[tuple[Place, list[FaultRow]]]:
+        """The rows by what they change, so that it need not be said for each."""
+        grouped = groupby(self.rows, lambda row: Place(row.line, row.source))
+        return [(place, list(rows)) for place, rows in grouped]
 
 
 def comparison(total: Score) -> str:

@@ -1,5 +1,6 @@
 """What became of the planted faults: each is counted once for the score, and named where nothing caught it."""
 
+from itertools import pairwise
 from typing import get_args
 
 import pytest
@@ -109,6 +110,19 @@ def test_a_caught_fault_says_which_tier_caught_it_where_and_why() -> None:
     assert found[0].seen == ["interpreter, ieee/64x64x32 ragged-197x131x77: poison seen, it was poison-read"]
     assert found[0].ways == ["interpreter: poison seen"]
     assert (found[0].baseline, found[2].baseline) == ("", "wrong value")
+
+
+def test_every_change_stands_under_what_it_changes_once_and_in_order() -> None:
+    found = section(teeth(device()))
+    assert [row for _, rows in found.places for row in rows] == found.rows
+    assert all((row.line, row.source) == place for place, rows in found.places for row in rows)
+    assert all(one != other for (one, _), (other, _) in pairwise(found.places))
+
+
+def test_a_change_says_in_short_who_caught_it_or_what_became_of_it() -> None:
+    found = section(teeth(device()))
+    assert found.rows[0].became == "interpreter: poison seen"
+    assert (found.survivors[0].became, found.equivalents[0].became) == ("survived", "equivalent")
 
 
 def test_a_tier_that_could_not_look_says_why() -> None:
