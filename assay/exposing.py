@@ -28,12 +28,9 @@ from assay.forking import Session
 from assay.journal import Known
 from assay.judgement import contrasts
 from assay.mutation import Mutation
-from assay.original import LAUNCH, Asked, Original, TierName, build_place, code_of, parts_of
+from assay.original import LAUNCH, UNCOMPARED, Asked, Original, TierName, build_place, code_of, parts_of
 from assay.privacy import scrub
 from assay.record import Build, Digest, Exposure, Mutant, Verdict
-
-UNCOMPARED = "uncompared"
-"""Stands for a build that differs while only the samples were compared: a device looks first, which is quicker."""
 
 
 @dataclass

@@ -35,6 +35,9 @@ PART_TRIALS = 8
 LAUNCH = "launch"
 """Stands for a build where it is the launch that differs, and not the code."""
 
+UNCOMPARED = "uncompared"
+"""Stands for a build that differs until all are compared, which a device that looks first can spare."""
+
 
 def code_of(build: Build) -> list[Digest]:
     """Return the digests of what a launch was compiled to, in order."""

@@ -11,7 +11,7 @@ from assay.chain import place
 from assay.discrepancy import Faults, Spot, shown
 from assay.mutation import Mutation, mutants
 from assay.opening import Opened
-from assay.original import LAUNCH, Original, TierName, build_place, nothing_planted
+from assay.original import LAUNCH, UNCOMPARED, Original, TierName, build_place, nothing_planted
 from assay.record import Exposure, Mutant, Operand, Teeth
 from assay.sound_machine import card_faults, is_unlisted
 
@@ -71,7 +71,9 @@ def _exposure(spot: Spot, exposure: Exposure, original: Original) -> Faults:
 
 
 def _mutant(spot: Spot, mutant: Mutant, planted: Mutation, original: Original) -> Faults:
-    tiers = looking(original.tiers, mutant.exposures, mutant.differs)
+    # A device looks before all code is compared; what it sees of code that is the kernel's own is left out.
+    differs = None if mutant.outcome == "equivalent" else UNCOMPARED
+    tiers = looking(original.tiers, mutant.exposures, differs)
     yield from spot.at("exposures").differ(tiers, [exposure.tier for exposure in mutant.exposures])
     for at, exposure in enumerate(mutant.exposures):
         if exposure.tier in original.tiers:

@@ -23,7 +23,6 @@ from assay.config import stage_settings
 from assay.correctness import Terms
 from assay.errors import UsageError
 from assay.exposing import (
-    UNCOMPARED,
     Bench,
     Faulty,
     Rebuild,
@@ -40,7 +39,7 @@ from assay.exposing import (
 from assay.forking import Session, opening
 from assay.journal import Journal, open_journal
 from assay.mutation import mutants
-from assay.original import Asked, Original, TierName, nothing_planted
+from assay.original import UNCOMPARED, Asked, Original, TierName, nothing_planted
 from assay.pool import Answered, Item, Pool, worker_count
 from assay.progress import Progress
 from assay.record import Device, Teeth, Unavailable

@@ -37,6 +37,17 @@ def test_a_record_with_a_fault_of_each_fate_is_sound(found: Device | None) -> No
     assert "of 2 planted faults 1 are caught" in claims.status.sentence
 
 
+def test_what_the_device_alone_caught_is_sound() -> None:
+    forged = bundle(H200)
+    found = forged.opened().records[TEETH].result.mutants[SURVIVED]
+    *before, last = found.exposures
+    assert (last.tier, len(before)) == ("gpu", 2)
+    variant, case = MATMUL.variants[0].id, MATMUL.cases[0]
+    seen = replace(last, place=f"{case} {variant}", verdict=WRONG, passed=0)
+    caught = replace(found, outcome="caught", exposures=[*before, seen], differs=None)
+    assert faults(forged.put(f"{TEETH}/result/mutants/{SURVIVED}", caught).opened()) == []
+
+
 def test_a_bundle_need_not_hold_one() -> None:
     assert faults(forge(None, [MATMUL]).opened()) == []
 
