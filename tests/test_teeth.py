@@ -7,23 +7,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import records
 from project import PYTHON_PATH
-from records import ROOT, environment, gate
+from records import MATMUL, ROOT, environment, gate, replaced
 from trials import DOUBLE, written
 
 from assay import compile as compile_stage
+from assay import exposing
 from assay import interpreter as interpreter_stage
 from assay import teeth as teeth_stage
 from assay.admission import chosen_device, without_device
 from assay.artifact import open_session, read
 from assay.catching import wrong_words
 from assay.errors import UsageError
+from assay.exposing import Faulty
+from assay.journal import open_journal
 from assay.mutation import mutants
+from assay.original import Original, parts_of
 from assay.record import Artifact, Device, Mutant, Teeth
+from assay.stage import job_of, parser
 
 SUMS = '''
 """Adds up a vector, block by block."""
@@ -257,6 +264,38 @@ def test_without_earlier_records_it_says_which_command_makes_them(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"environment\.json: .*; snakemake --cores 1 results/sums/teeth\.json makes"):
         teeth_stage.main(["sums", "--settings", settings()])
+
+
+def on_stand_in(folder: Path, journal: Path) -> tuple[list[Faulty], str]:
+    """Put every fault before a device, for which the interpreter stands in, case by case; return them."""
+    job = job_of(
+        "teeth", parser("teeth", per_kernel=True).parse_args(teeth_stage.named(["sums", "--settings", settings()]))
+    )
+    interpreter, compiled = job.read("interpreter").result, job.read("compile").result
+    gpu = replaced(records.gpu(MATMUL, records.device()), checks=interpreter.checks, canaries=[], contrasts=[])
+    original = Original(interpreter, compiled, gpu)
+    faults = teeth_stage.write_all(job, original, folder)
+    field = teeth_stage.Field(job, original, folder, [], open_journal(journal, "a run"))
+    teeth_stage.try_on_device(field, faults)
+    return faults, journal.read_text()
+
+
+def test_a_device_makes_the_rest_of_the_trials_of_what_the_first_let_pass(
+    artifact: Artifact[Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teeth_stage, "WORKER", "stand_in")
+    monkeypatch.setattr(exposing, "parts_of", partial(parts_of, least=1))
+    monkeypatch.setenv("PYTHONPATH", f"{PYTHON_PATH}{os.pathsep}{ROOT / 'tests'}")
+    faults, found = on_stand_in(tmp_path / "first", tmp_path / "journal")
+    caught = [mutant.exposures[0].verdict.outcome == "failed" for mutant in artifact.result.mutants]
+    assert [faulty.exposures[-1].verdict.outcome == "failed" for faulty in faults] == caught
+    assert {faulty.exposures[-1].tier for faulty in faults} == {"gpu"}
+    phases = [json.loads(line)["phase"] for line in found.splitlines()]
+    assert phases.count("gpu") == len(faults)
+    late = [faulty for faulty in faults if faulty.exposures[-1].place == "ragged f32/only"]
+    assert 0 < len(late) <= phases.count("gpu 1") < len(faults)
+    again, same = on_stand_in(tmp_path / "second", tmp_path / "journal")
+    assert ([faulty.exposures for faulty in again], same) == ([faulty.exposures for faulty in faults], found)
 
 
 # On a device
