@@ -3,12 +3,15 @@
 import importlib
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, TextIO
 
 from assay.commands import COMMANDS, after_help, usage
 from assay.errors import AssayError, refused_by_system
+
+INTERRUPTED = 128 + signal.SIGINT
 
 
 class Output(io.FileIO):
@@ -52,7 +55,9 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Run one command and return its exit code: 2 for a refusal, with one sentence on standard error."""
+    """Run one command and return its exit code: 2 for a refusal, with one sentence on standard error; 130 where the
+    user interrupted it, as shells do.
+    """
     if not argv or argv[0] in ("-h", "--help"):
         print(usage())
         return 0 if argv else 2
@@ -65,6 +70,9 @@ def main(argv: list[str]) -> int:
     except AssayError as error:
         print(f"assay {argv[0]}: {error.sentence}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print(f"assay {argv[0]}: interrupted before its end; run it again", file=sys.stderr)
+        return INTERRUPTED
     except OSError as error:
         if (sentence := refused_by_system(error)) is None:
             raise

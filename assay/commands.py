@@ -133,8 +133,8 @@ def usage() -> str:
             *lines,
             "",
             "Every command has --help, with an example and its exit codes. Of most, 0 says that it is done, 1 that the",
-            "answer is no, and 2 that it was refused. Where the reader of its output goes early, as in",
-            "`| head -1`, a command still does all that it was to do, and exits as it would have.",
+            "answer is no, 2 that it was refused, and 130 that it was interrupted. Where the reader of its output goes",
+            "early, as in `| head -1`, a command still does all that it was to do, and exits as it would have.",
             "",
             "example: python -m assay gate",
         ]

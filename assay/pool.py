@@ -1,9 +1,11 @@
 """Asks many questions of several child processes at once. The answers come in the order of the questions."""
 
+import contextlib
 import os
 import queue
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from assay.child import Child
@@ -16,6 +18,19 @@ Answered = TypeVar("Answered")
 def worker_count(wanted: int) -> int:
     """Return how many children to start: `wanted`, or one for each usable core where that is 0."""
     return wanted or len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let no interrupt through; only the main thread gets any."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Pool(Generic[Item, Answered]):
@@ -58,25 +73,30 @@ class Pool(Generic[Item, Answered]):
     def run(self, children: Sequence[Child]) -> list[Answered]:
         """Ask until every item has its answer. A thread owns one child, and ends it.
 
-        No thread is left when this returns or raises: what they work with may be gone afterwards.
+        No thread is at work when this returns or raises: what they work with may be gone afterwards.
         """
-        threads = [threading.Thread(target=self._own, args=(child,)) for child in children[: len(self._items)]]
-        for thread in threads:
-            thread.start()
+        # Waited for instead of the threads: an interrupted `join` of Python 3.11 takes its thread for ended.
+        owned = [(child, threading.Event()) for child in children[: len(self._items)]]
+        for one in owned:
+            threading.Thread(target=self._own, args=one).start()
         try:
-            for thread in threads:
-                thread.join()
-        except BaseException as ended:
-            self._broken.append(ended)
-            for child in children:
-                child.end()
-            for thread in threads:
-                thread.join()
+            for _, ended in owned:
+                ended.wait()
+        except BaseException as error:
+            with _uninterrupted():
+                self._broken.append(error)
+                for child, _ in owned:
+                    child.end()
+                for _, ended in owned:
+                    ended.wait()
             raise
-        for error in self._broken:
-            raise error
+        for broken in self._broken:
+            raise broken
         return [self._answers[index] for index in range(len(self._items))]
 
-    def _own(self, child: Child) -> None:
-        with child:
-            self._work(child)
+    def _own(self, child: Child, ended: threading.Event) -> None:
+        try:
+            with child:
+                self._work(child)
+        finally:
+            ended.set()

@@ -228,7 +228,8 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
             assert process.poll() is None, "it ended before it could be killed"
             time.sleep(0.01)
         os.killpg(process.pid, how)
-    assert process.returncode != 0
+    assert process.returncode == (-how if how == signal.SIGKILL else 130)
+    assert "Traceback" not in capfd.readouterr().err
     phases = [json.loads(line)["phase"] for line in journal.read_bytes().split(b"\n")[:-1]]
     capfd.readouterr()
     assert teeth_stage.main(arguments) == 0
