@@ -28,7 +28,7 @@ from assay.picture_lanes import FOOT_PIXELS, MARGIN, UNIT_PIXELS, unit_panel
 from assay.record import Count, Estimate, Row, Sweep, Unavailable
 
 MOST_ENTRANTS = 12
-MOST_BLOCKS = 32
+MOST_BLOCKS = 24
 NAME_PIXELS = 17
 STRIP_PIXELS = 24
 GAP_PIXELS = 5

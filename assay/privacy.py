@@ -100,8 +100,10 @@ def _replacements(folder: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     paths = [(path, "~") for path in _homes()]
     host = socket.gethostname()
     names = [(name, "<host>") for name in (host, host.split(".")[0]) if name != "localhost"]
-    pairs = [(folder, "."), *sorted(paths, key=lambda pair: -len(pair[0]))]
-    rules = [(rf"(?<![\w.-]){re.escape(found)}(?!\.?[\w-])", put) for found, put in pairs if len(found) > 1]
+    # A neighbour of the folder keeps its name, `x.tmp` beside `x`; of a home's neighbour the user's part is hidden too.
+    rules = [(rf"(?<![\w.-]){re.escape(folder)}(?!\.?[\w-])", ".")] if len(folder) > 1 else []
+    pairs = sorted(paths, key=lambda pair: -len(pair[0]))
+    rules += [(rf"(?<![\w.-]){re.escape(found)}(?![\w-])", put) for found, put in pairs if len(found) > 1]
     rules += [(rf"(?<![\w-]){re.escape(found)}(?![\w-])", put) for found, put in names if len(found) > 1]
     user = re.escape(_user())
     # Only where a path or an address names the user: 'root' and 'runner' are also words.

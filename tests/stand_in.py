@@ -1,9 +1,11 @@
-"""A child like `assay.faulty` in which the interpreter stands in for the device that it is asked to use."""
+"""A child like `assay.faulty` in which the interpreter stands in for the device, where it is asked to use one."""
 
 import os
+import sys
 
-os.environ["TRITON_INTERPRET"] = "1"
+if sys.argv[1] == "cuda":
+    os.environ["TRITON_INTERPRET"] = "1"
 
 from assay.faulty import main
 
-main("cpu")
+main("cpu" if sys.argv[1] == "cuda" else sys.argv[1])

@@ -90,6 +90,17 @@ def test_the_project_folder_becomes_a_dot_and_its_neighbour_does_not(
     assert not privacy.scrub(f"{tmp_path}.tmp/a.py").startswith(".")
 
 
+def test_of_a_neighbour_of_the_home_the_users_part_is_hidden_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "alice"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    privacy._replacements.cache_clear()
+    assert "alice" not in privacy.scrub(f"{tmp_path}/alice.old/notes")
+    privacy._replacements.cache_clear()
+
+
 def test_the_host_is_replaced_as_a_word_only() -> None:
     host = socket.gethostname()
     scrubbed = privacy.scrub(f"on {host}: ok, x{host}x")
