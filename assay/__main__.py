@@ -22,14 +22,20 @@ class Output(io.FileIO):
     """
 
     def write(self, data: Any) -> int:
-        """Write, or drop what nobody reads."""
+        """Write, or drop what nobody reads. Another error, of a full disk say, is raised once; then that drops too."""
         try:
             return super().write(data)
-        except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
-            return len(data)
+        except OSError as error:
+            self._drop()
+            if isinstance(error, BrokenPipeError):
+                return len(data)
+            error.filename = "standard output" if self.fileno() == 1 else "standard error"
+            raise
+
+    def _drop(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
 
 
 def outliving(stream: TextIO | None) -> TextIO:
@@ -50,14 +56,12 @@ def run(command: str, arguments: list[str]) -> int:
         return int(importlib.import_module(f"assay.{command}").main(arguments))
     except SystemExit as end:
         if not end.code:
-            print(after_help(command))
+            print(after_help(command), flush=True)
         raise
 
 
-def main(argv: list[str]) -> int:
-    """Run one command and return its exit code: 2 for a refusal, with one sentence on standard error; 130 where the
-    user interrupted it, as shells do.
-    """
+def answer(argv: list[str]) -> int:
+    """Run one command, or say which there are."""
     if not argv or argv[0] in ("-h", "--help"):
         print(usage())
         return 0 if argv else 2
@@ -65,18 +69,29 @@ def main(argv: list[str]) -> int:
         known = ", ".join(COMMANDS)
         print(f"assay: expected one of {known}, found {argv[0]!r}; --help says what each does", file=sys.stderr)
         return 2
+    return run(argv[0], argv[1:])
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code: 2 for a refusal, with one sentence on standard error; 130 where the
+    user interrupted it, as shells do.
+    """
+    who = " ".join(["assay", *(name for name in argv[:1] if name in COMMANDS)])
     try:
-        return run(argv[0], argv[1:])
+        code = answer(argv)
+        # What is printed to a full disk is refused here and not at the interpreter's end, where nobody can say so.
+        sys.stdout.flush()
+        return code
     except AssayError as error:
-        print(f"assay {argv[0]}: {error.sentence}", file=sys.stderr)
+        print(f"{who}: {error.sentence}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print(f"assay {argv[0]}: interrupted before its end; run it again", file=sys.stderr)
+        print(f"{who}: interrupted before its end; run it again", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if (sentence := refused_by_system(error)) is None:
             raise
-        print(f"assay {argv[0]}: {sentence}", file=sys.stderr)
+        print(f"{who}: {sentence}", file=sys.stderr)
         return 2
 
 

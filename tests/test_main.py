@@ -245,6 +245,18 @@ def test_a_pipe_that_breaks_within_a_command_is_no_reader_that_went() -> None:
     assert done.stderr.endswith("BrokenPipeError: [Errno 32] Broken pipe\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(("argument", "who"), [("--help", "assay"), ("doctor", "assay doctor")])
+def test_an_output_on_a_full_disk_is_refused_in_a_sentence(argument: str, who: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "assay", argument], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{who}: standard output: cannot be read or written (No space left on device); free ")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_cards_are_numbered_as_nvml_does_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     assert main(["check", "--claims", "config.yaml"]) == 2
