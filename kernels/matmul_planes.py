@@ -411,9 +411,8 @@ def consume(
             mbarrier.arrive(empty.index(buffer), count=1)
             accumulator += leading
             step += 1
-        # As above: where the small products made infinity or NaN, the leading planes decide.
-        finite = gl.abs(small) < float("inf")
-        accumulator += gl.where(finite, small, 0.0)
+        # As above: beside infinity the small products are NaN, since a later plane is, and the leading planes decide.
+        accumulator += gl.where(small == small, small, 0.0)
         row = i * BLOCK_M + HALF * HEIGHT + gl.arange(0, HEIGHT, gl.SliceLayout(1, SUM))
         column = j * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, SUM))
         if SCALED:
@@ -702,8 +701,8 @@ KERNEL = Kernel(
         ),
         Equivalent(
             operators=["perturb-constant"],
-            source="accumulator += gl.where(finite, small, 0.0)",
-            why="where later planes made infinity or NaN the leading ones do too, to which any number may be added",
+            source="accumulator += gl.where(small == small, small, 0.0)",
+            why="where later planes made NaN the leading ones make infinity or NaN, to which any number may be added",
         ),
         Equivalent(
             operators=["perturb-constant"],
