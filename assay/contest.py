@@ -22,7 +22,7 @@ from assay.launches import watch
 from assay.multiplier import Multiplier, measured, pose
 from assay.privacy import one_line
 from assay.record import Accuracy, Inputs, TimedInput, Unavailable, Verdict, number
-from assay.sampling import Checked, Identity, Lane, Launch, Limits, Prepared, Recording, set_count, turns
+from assay.sampling import Checked, Identity, Lane, Launch, Limits, Prepared, Recording, set_count, turns, value_count
 
 Outputs = Mapping[str, Guarded]
 Precast = tuple[torch.dtype | None, int]
@@ -44,6 +44,9 @@ class TensorDevice(sampling.Device, Protocol):
     def cache_bytes(self) -> int | None:
         """Return the size of the L2 cache, or None where it is not known."""
 
+    def memory_bytes(self) -> int | None:
+        """Return the size of the device's memory, or None where it is not known."""
+
     def record(self, launches: Sequence[Launch]) -> Recording:
         """Record the launches, each after a flush; CaptureError where that cannot be."""
 
@@ -62,7 +65,7 @@ def make(kernel: Kernel, case: Case, seed: int) -> dict[str, torch.Tensor]:
 class Contest:
     """The entrants of one size: the same sets of inputs for all, and outputs of its own for each variant.
 
-    `made`: the first set, where it is there already.
+    `made`: the first set, where it is there already. There may be more sets than values: those in turn.
     """
 
     def __init__(
@@ -73,10 +76,13 @@ class Contest:
         declared = kernel.outputs(first)
         written = sum(torch.Size(output.shape).numel() * output.dtype.itemsize for output in declared.values())
         self.set_bytes = sum(value.nbytes for value in first.values()) + written
-        self.sets = range(set_count(self.set_bytes, device.cache_bytes()))
+        values = value_count(self.set_bytes, device.cache_bytes())
+        entrants = len(kernel.variants) + len(kernel.peers)
+        held = self.set_bytes + written * max(0, entrants - 1)
+        self.sets = range(set_count(values, held, device.memory_bytes()))
         # Random numbers of one generator come one after another; those of several need not wait for each other.
         with ThreadPoolExecutor() as beside:
-            self.values = [first, *beside.map(self._make, [seed + index for index in self.sets[1:]])]
+            self.values = [first, *beside.map(self._make, [seed + index for index in range(1, values)])]
         self.given: dict[Precast, dict[str, torch.Tensor]] = {}
         self.wanted: dict[Precast, tuple[Tensors, Tensors]] = {}
         self.outputs: dict[str, list[Outputs]] = {}
@@ -93,18 +99,19 @@ class Contest:
     def _given(self, dtype: torch.dtype | None, index: int) -> dict[str, torch.Tensor]:
         """Return a set of inputs, cast for a variant, on the device: the same for all that ask for this dtype."""
         if (dtype, index) not in self.given:
-            values, place = cast(self.values[index], dtype), self.device.place
+            values, place = cast(self.values[index % len(self.values)], dtype), self.device.place
             self.given[dtype, index] = {n: guard_input(v, self._layout(n), place).tensor for n, v in values.items()}
         return self.given[dtype, index]
 
     def _wanted(self, dtype: torch.dtype | None, index: int) -> tuple[Tensors, Tensors]:
         """Return a set's inputs and the oracle's outputs in float64, computed on the device: the host takes too long
-        for a timed size.
+        for a timed size. Sets of the same values share them.
         """
-        if (dtype, index) not in self.wanted:
-            wide = widen(self._given(dtype, index))
-            self.wanted[dtype, index] = wide, self.kernel.oracle(wide)
-        return self.wanted[dtype, index]
+        asked = dtype, index % len(self.values)
+        if asked not in self.wanted:
+            wide = widen(self._given(*asked))
+            self.wanted[asked] = wide, self.kernel.oracle(wide)
+        return self.wanted[asked]
 
     def inputs(self) -> Inputs:
         """Describe what is fed: how many sets, and the values of the first."""

@@ -82,6 +82,10 @@ class CudaDevice:
         """Return the size of the L2 cache, as torch has it."""
         return getattr(self._properties, "L2_cache_size", None) or None
 
+    def memory_bytes(self) -> int | None:
+        """Return the size of the device's memory, as torch has it."""
+        return getattr(self._properties, "total_memory", None) or None
+
     def flush(self) -> None:
         """Queue a write over memory larger than the L2 cache."""
         self._over_cache.zero_()

@@ -80,6 +80,7 @@ class HostDevice:
 
     place = "cpu"
     cache: int | None = None
+    memory: int | None = None
 
     def identity(self) -> Identity:
         """Return an identity that no card has."""
@@ -104,6 +105,10 @@ class HostDevice:
     def cache_bytes(self) -> int | None:
         """Return what a test set."""
         return self.cache
+
+    def memory_bytes(self) -> int | None:
+        """Return what a test set."""
+        return self.memory
 
     def record(self, launches: Sequence[Launch]) -> Recording:
         """Record the launches: played, they run."""
@@ -134,6 +139,12 @@ class CachedDevice(HostDevice):
     """Has a cache in which two sets of the toy of 64 elements fit, so that four are rotated."""
 
     cache = 512
+
+
+class RoomyDevice(CachedDevice):
+    """Has room for six sets of the toy of 64 elements with one variant and one peer, 768 bytes each."""
+
+    memory = 4 * (6 * 768 + 100)
 
 
 class UnrecordedDevice(HostDevice):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from host_device import CachedDevice, HostDevice, UnrecordedDevice, write_toy
+from host_device import CachedDevice, HostDevice, RoomyDevice, UnrecordedDevice, write_toy
 
 from assay.contest import Contest
 from assay.kernel import load
@@ -48,6 +48,28 @@ def test_every_set_is_launched_judged_and_kept_apart(tmp_path: Path) -> None:
     assert outcome(found, "ieee/right")[0] == "passed"
     for values, outputs in zip(found.values, found.outputs["ieee/right"], strict=True):
         assert torch.equal(outputs["y"].tensor, values["x"] * 2)
+
+
+def test_sets_beyond_the_values_hold_them_again_elsewhere_in_memory(tmp_path: Path) -> None:
+    found = contest(tmp_path, ("ieee", "right"), device=RoomyDevice)
+    assert (len(found.values), len(found.sets), found.inputs().sets) == (4, 6, 6)
+    assert outcome(found, "ieee/right")[0] == "passed"
+    given = [found.given[None, index]["x"] for index in found.sets]
+    assert torch.equal(given[4], given[0])
+    assert torch.equal(given[5], given[1])
+    outputs = [held["y"].tensor for held in found.outputs["ieee/right"]]
+    assert len({tensor.data_ptr() for tensor in [*given, *outputs]}) == 12
+    assert all(torch.equal(y, x * 2) for x, y in zip(given, outputs, strict=True))
+
+
+def test_a_wrong_set_beyond_the_values_is_found(tmp_path: Path) -> None:
+    found = contest(tmp_path, ("ieee", "right"), device=RoomyDevice)
+    found.enter("ieee/right", 1, 3)
+    take_round(found.device, found.lanes, ["ieee/right"], 3)
+    found.outputs["ieee/right"][5]["y"].tensor[5] += 1
+    checked = found.check("ieee/right")
+    assert checked.verdict is not None
+    assert checked.verdict.reason.startswith("after timing, 1 of 64 elements of 'y'")
 
 
 def test_one_wrong_set_of_four_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from assay.conditions import read_conditions
 from assay.record import Conditions, Unavailable
 from assay.sampling import (
     AGAIN,
+    MOST_BYTES,
     MOST_SETS,
+    MOST_VALUES,
     Entrant,
     Lane,
     Launch,
@@ -23,6 +25,7 @@ from assay.sampling import (
     take_round,
     turns,
     twin_of,
+    value_count,
 )
 
 NAMES = st.lists(st.text(min_size=1), min_size=1, max_size=6, unique=True)
@@ -108,22 +111,44 @@ def recorded(device: Simulated, launches: list[Launch]) -> Recording:
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
-def test_sets_together_exceed_the_cache_as_far_as_the_most_go(set_bytes: int, cache: int) -> None:
-    count = set_count(set_bytes, cache)
-    assert 1 <= count <= MOST_SETS
+def test_sets_together_exceed_the_cache_as_far_as_the_most_values_go(set_bytes: int, cache: int) -> None:
+    count = value_count(set_bytes, cache)
+    assert 1 <= count <= MOST_VALUES
     if set_bytes >= 2 * cache:
         assert count == 1
     else:
-        assert count == MOST_SETS or (count - 1) * set_bytes < 4 * cache <= count * set_bytes
+        assert count == MOST_VALUES or (count - 1) * set_bytes < 4 * cache <= count * set_bytes
 
 
-def test_sets_of_what_was_measured() -> None:
+def test_values_of_what_was_measured() -> None:
     mebibyte = 2**20
-    assert set_count(16 * mebibyte, 50 * mebibyte) == 8
-    assert set_count(48 * mebibyte, 50 * mebibyte) == 5
-    assert set_count(99 * mebibyte, 50 * mebibyte) == 3
-    assert set_count(100 * mebibyte, 50 * mebibyte) == 1
-    assert set_count(16 * mebibyte, None) == 1
+    assert value_count(16 * mebibyte, 50 * mebibyte) == 8
+    assert value_count(48 * mebibyte, 50 * mebibyte) == 5
+    assert value_count(99 * mebibyte, 50 * mebibyte) == 3
+    assert value_count(100 * mebibyte, 50 * mebibyte) == 1
+    assert value_count(16 * mebibyte, None) == 1
+
+
+@given(st.integers(1, MOST_VALUES), st.integers(1, 10**12), st.none() | st.integers(0, 10**12))
+def test_more_sets_than_values_are_laid_out_where_they_find_room(values: int, held: int, memory: int | None) -> None:
+    count = set_count(values, held, memory)
+    assert values <= count <= MOST_SETS
+    if memory is None:
+        assert count == values
+    elif count > values:
+        assert count * held <= min(MOST_BYTES, memory / 4)
+    elif values < MOST_SETS:
+        # One more would not fit.
+        assert (count + 1) * held > min(MOST_BYTES, memory // 4)
+
+
+def test_a_large_size_has_several_sets_on_a_large_device() -> None:
+    # Softmax 8192x8192 with two variants and a peer, and a product of 8192x8192 matrices with three and one.
+    gibibyte = 2**30
+    assert set_count(1, gibibyte, 140 * gibibyte) == 8
+    assert set_count(1, 3 * gibibyte // 2, 140 * gibibyte) == 5
+    assert set_count(1, 3 * gibibyte // 2, 15 * gibibyte) == 2
+    assert set_count(8, gibibyte // 4, 3 * gibibyte) == 8
 
 
 @given(st.integers(1, 8), st.integers(1, 12))

@@ -15,7 +15,7 @@ import assay
 from assay.artifact import convert
 from assay.child import Child, Fault, compiling_environment
 from assay.record import Accuracy, Inputs, Unavailable
-from assay.sampling import Checked, Limits, Prepared, Round, Subject, set_count
+from assay.sampling import Checked, Limits, Prepared, Round, Subject, value_count
 from assay.stopwatch import Worker
 
 PROJECT = Path(assay.__file__).parents[1]
@@ -205,7 +205,7 @@ def test_the_real_device_times_a_kernel(tmp_path: Path) -> None:
         inputs = convert(real.ask({"do": "inputs", **about}, 60), Inputs, "answer")
         # Its 16 MiB fit in any cache of a card that has tensor cores, but for the smallest.
         assert isinstance(inputs.cache_bytes, int)
-        assert inputs.sets == set_count(inputs.set_bytes, inputs.cache_bytes)
+        assert inputs.sets >= value_count(inputs.set_bytes, inputs.cache_bytes)
         for name in names:
             request = {"do": "prepare", **about, "entrant": name, "warmup": 3, "repeats": 3}
             found = convert(real.ask(request, 300), Prepared, "answer")
