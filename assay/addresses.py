@@ -94,7 +94,7 @@ def _check(interpreter: Any, name: str, pointers_at: int, mask_at: int | None, r
     def checked(self: Any, *operands: Any, **named: Any) -> Any:
         pointers = operands[pointers_at]
         size = np.dtype(interpreter._get_np_dtype(pointers.get_element_ty())).itemsize
-        active = _active(pointers.data, None if mask_at is None else operands[mask_at].data)
+        active = active_lanes(pointers.data, None if mask_at is None else operands[mask_at].data)
         outside = count_outside(active, size, _ALLOWED.get())
         if outside:
             raise refusal(f"{outside} of {active.size} lanes {verb} outside every tensor that the launch was given")
@@ -103,8 +103,8 @@ def _check(interpreter: Any, name: str, pointers_at: int, mask_at: int | None, r
     setattr(builder, name, checked)
 
 
-def _active(addresses: Array, mask: Array | None) -> Array:
-    """Return the addresses of the lanes that are not masked off, as a flat array."""
+def active_lanes(addresses: Array, mask: Array | None) -> Array:
+    """Return the addresses, or other values, of the lanes that are not masked off, as a flat array."""
     if mask is None:
         return np.ravel(addresses)
     return np.asarray(addresses[np.broadcast_to(mask, addresses.shape).astype(bool)])

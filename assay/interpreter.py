@@ -1,7 +1,7 @@
 """Stage `interpreter`: every case of one kernel under Triton's interpreter, with no GPU. Nothing is timed.
 
-The interpreter computes every precision alike and runs programs one after another: it proves index and mask logic,
-never precision, and shows no race.
+The interpreter computes every precision alike: it proves index and mask logic, never precision. It runs programs one
+after another; where they touch each other's memory, under other schedules too (`assay.schedules`).
 """
 
 from collections.abc import Sequence

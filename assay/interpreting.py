@@ -17,6 +17,7 @@ import triton.language as tl
 from assay.addresses import check_addresses
 from assay.errors import AssayError
 from assay.marks import Array, keep_marks, marked
+from assay.schedules import watch_programs
 from assay.undefined import fill_undefined_lanes, pad_block_pointers
 
 _COMPUTING = {
@@ -60,6 +61,7 @@ def mend_interpreter() -> None:
         _refuse_bfloat16(builder, name, what)
     _refuse_bfloat16_reductions(interpreter.ReduceScanOpInterface)
     check_addresses(interpreter)
+    watch_programs(interpreter)
 
 
 def _read_loop_bounds(interpreter: Any) -> None:

@@ -37,6 +37,7 @@ from assay.multiplier import Multiplier, measured, pose
 from assay.nursery import serve_or_fork
 from assay.patterns import impose
 from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_float
+from assay.schedules import Schedule, Watch, watching
 from assay.undefined import blamed, undefined_lanes
 
 Guards = Mapping[str, Guarded]
@@ -302,7 +303,45 @@ def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, lau
     return Repeat(differing=differing, elements=elements, settled=settled, atomics=launches.atomics())
 
 
-ONCE = Unavailable(reason="launched once: the interpreter shows no race")
+def _under(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, schedule: Schedule) -> list[torch.Tensor]:
+    """Launch once more under another schedule of the interpreter, over outputs that are blank again."""
+    for held in outputs.values():
+        reset(held)
+    with watching([held.tensor for held in inputs.values()], schedule):
+        _launch(bench, variant, inputs, outputs)
+    return _bits(outputs)
+
+
+def _told(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, schedule: Schedule) -> str | None:
+    """Say how what a launch leaves under a schedule differs from what the outputs hold now, or None."""
+    first = _bits(outputs)
+    try:
+        differing = _differing(first, _under(bench, variant, inputs, outputs, schedule))
+    except Exception as error:
+        # A program that finds what it did not before may do anything with it.
+        return f"the launch raises {type(error).__name__}"
+    finally:
+        for held, bits in zip(outputs.values(), first, strict=True):
+            held.bits().copy_(bits)
+    return f"{differing} of {sum(bits.numel() for bits in first)} output elements differ" if differing else None
+
+
+def _raced(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, watch: Watch) -> Verdict | None:
+    """Say that a result depends on the order in which programs run, where a conflict between them gives reason to ask.
+
+    Launched as before it must be the same again: what changes by itself shows nothing about order.
+    """
+    if not watch.alternatives or _told(bench, variant, inputs, outputs, "in order") is not None:
+        return None
+    for schedule in watch.alternatives:
+        said = _told(bench, variant, inputs, outputs, schedule)
+        if said is not None:
+            how = "run at once" if schedule == "at once" else "and lanes run in reversed order"
+            return _failed("race", f"{said} where programs {how}: {watch.conflict}")
+    return None
+
+
+ONCE = Unavailable(reason="launched once: the interpreter runs programs in one order")
 NOT_AGAIN = Unavailable(reason="not launched again after a fault")
 
 Outcome = tuple[Verdict, list[Comparison], Repeat | Unavailable]
@@ -319,7 +358,8 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
         return fault, [], NOT_AGAIN
     inputs, outputs = _guard(bench, case, values, declared)
     before = {name: held.snapshot() for name, held in inputs.items()}
-    fault = _launch(bench, variant, inputs, outputs)
+    with watching([held.tensor for held in inputs.values()]) as watch:
+        fault = _launch(bench, variant, inputs, outputs)
     if fault is not None:
         return fault, [], NOT_AGAIN
     fault = _trespass(before, inputs, outputs)
@@ -333,6 +373,8 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
     if isinstance(repeat, Verdict):
         return repeat, comparisons, NOT_AGAIN
     verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
+    if verdict.outcome == "passed":
+        verdict = _raced(bench, variant, inputs, outputs, watch) or verdict
     return verdict, comparisons, repeat
 
 

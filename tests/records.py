@@ -82,7 +82,7 @@ CASES = ("aligned-256x256x1024", "ragged-197x131x77")
 PASSED = Verdict(outcome="passed", reason="within the bound")
 NO_DRIVER = Verdict(outcome="untested", cause="no-driver", reason="no NVIDIA driver: libcuda.so.1 cannot be loaded")
 UNREAD = Unavailable(reason="Not Supported")
-ONCE = Unavailable(reason="launched once: the interpreter shows no race")
+ONCE = Unavailable(reason="launched once: the interpreter runs programs in one order")
 SAME_BITS = Repeat(differing=0, elements=65536, settled=True, atomics=0)
 RULES = {
     "reduction": "|got - want| <= 0.01 + 1e-05 |want|; K = 1024 terms",

@@ -18,6 +18,7 @@ from assay.child import Answer, Child, Fault, compiling_environment
 from assay.correctness import Terms, Tried, canaries, describe, try_all, worker
 from assay.diagnosis import diagnose
 from assay.findings import built, findings, unbuilt
+from assay.mutation import mutants
 from assay.pool import worker_count
 from assay.record import Build, Declaration, DeclaredVariant, Verdict
 
@@ -36,15 +37,19 @@ WRITE = r"kernels/\w+\.py:\d+: OutsideWrite: \d+ of \d+ lanes write outside ever
 DECIDE = r"^masked lanes of a load without other=, which are undefined, decide the result: \d+ of \d+ elements"
 UNDEFINED = r"^5 of 5 elements of output 'y' come from masked lanes of a load without other="
 NEVER = r"elements of output '[yc]' were never written"
+AT_ONCE = r"^\d+ of \d+ output elements differ where programs run at once: program.* in the same launch$|one address$"
+REVERSED = r"^\d+ of \d+ output elements differ where programs and lanes run in reversed order: (program|several lanes)"
 
 INTERPRETED: list[Row] = [
     ("constant_output", "wrong-value", PAST),
     ("count_past_the_end", "poison-read", READ),
+    ("differences_in_place", "race", REVERSED),
     ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
     ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),
     ("half_the_output", "not-written", r"^(128 of 256|108 of 300) elements of output 'y' were never written"),
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
     ("in_place_run_twice", "wrong-value", PAST),
+    ("last_of_its_kind", "race", REVERSED),
     ("load_before_the_start", "poison-read", READ),
     ("load_past_the_end", "poison-read", READ),
     ("mask_past_a_strided_view", "poison-read", READ),
@@ -60,13 +65,16 @@ INTERPRETED: list[Row] = [
     ("result_in_half_precision", "wrong-value", PAST),
     ("returned_not_written", "wrong-shape", r"^the launch returned a Tensor of shape \([45],\); it must write into"),
     ("returns_previous", "wrong-value", PAST),
+    ("rows_gathered_without_atomics", "race", AT_ONCE),
     ("softmax_not_rescaled", "wrong-value", PAST),
     ("softmax_padded_with_zero", "wrong-value", PAST),
     ("softmax_row_times_columns", "poison-read", POISON),
     ("softmax_without_maximum", "not-finite", NAN),
     ("softmax_writes_its_input", "input-changed", "^input 'x' was changed by the launch$"),
     ("split_k_into_uncleared", "not-written", NEVER),
+    ("split_k_without_atomics", "race", AT_ONCE),
     ("store_past_the_end", "out-of-bounds-write", WRITE),
+    ("sum_of_neighbours_unordered", "race", AT_ONCE),
     ("sum_of_undefined_lanes", "undefined-read", UNDEFINED),
     ("variance_of_padding", "wrong-value", PAST),
     ("workspace_drifts", "wrong-value", PAST),
@@ -85,7 +93,9 @@ ON_A_DEVICE: list[Row] = [
     ("sum_of_neighbours_unordered", "race|wrong-value", f"{RACE}|{PAST}"),
     ("works_on_another_stream", "unordered", "the launch runs on a stream that does not wait$"),
 ]
-"""Faults that need programs that run at once, or streams."""
+"""Faults that a device shows too, in programs that do run at once, or it alone, in streams."""
+
+DEVICE_ALONE = [row for row in ON_A_DEVICE if row[0] not in {name for name, _, _ in INTERPRETED}]
 
 SHOWN_BY_SIZE = {
     "count_past_the_end": {"ragged-300"},
@@ -181,7 +191,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 
 def test_every_file_of_the_library_stands_in_the_table_once() -> None:
-    table = [name for name, _, _ in (*INTERPRETED, *COMPILED, *ON_A_DEVICE)]
+    assert len({name for name, _, _ in INTERPRETED}) == len(INTERPRETED)
+    table = {name for name, _, _ in (*INTERPRETED, *COMPILED, *ON_A_DEVICE)}
     assert sorted(table) == sorted(path.stem for path in (FOLDER / "faults").glob("*.py"))
     assert set(SHOWN_BY_SIZE) <= {name for name, _, _ in INTERPRETED}
     assert SOUND
@@ -196,7 +207,7 @@ def test_every_fault_says_what_is_wrong_after_what_and_who_sees_it(path: Path) -
 
 
 def _tiers() -> list[tuple[str, list[Row]]]:
-    return [("the interpreter", INTERPRETED), ("the compile tier", COMPILED), ("the GPU only", ON_A_DEVICE)]
+    return [("the interpreter", INTERPRETED), ("the compile tier", COMPILED), ("the GPU only", DEVICE_ALONE)]
 
 
 @pytest.mark.parametrize(("name", "cause", "words"), INTERPRETED, ids=[row[0] for row in INTERPRETED])
@@ -213,7 +224,19 @@ def test_a_fault_is_refused_for_its_own_reason_by_the_interpreter(
             assert re.search(words, one.verdict.reason), one
 
 
-@pytest.mark.parametrize("name", [row[0] for row in (*COMPILED, *ON_A_DEVICE)])
+def test_the_interpreter_shows_the_race_that_teeth_plants(tried: Bench, tmp_path: Path) -> None:
+    sound = (FOLDER / "sound_kernels/matmul_split_k.py").read_text("utf-8")
+    (planted,) = [mutation for mutation in mutants(sound) if mutation.operator == "plain-atomic"]
+    found = interpreted(tried, written(tmp_path, "matmul_split_k", planted.text))
+    # In two cases one program takes all of K.
+    passed = {one.case for one in found if one.verdict.outcome == "passed"}
+    assert passed == {"single-1x1x1", "sliced-64x48x32"}
+    raced = [one.verdict for one in found if one.case not in passed]
+    assert {verdict.cause for verdict in raced} == {"race"}
+    assert all(re.search(AT_ONCE, verdict.reason) for verdict in raced)
+
+
+@pytest.mark.parametrize("name", [row[0] for row in (*COMPILED, *DEVICE_ALONE)])
 def test_what_a_later_tier_must_see_the_interpreter_does_not(tried: Bench, tmp_path: Path, name: str) -> None:
     found = interpreted(tried, kernel_file(tmp_path, "faults", name))
     assert found
@@ -318,13 +341,18 @@ def test_on_a_device_the_faults_of_the_interpreter_are_refused_too(tmp_path: Pat
     found = on_the_device_each(tmp_path, "faults", names)
     passed = {name for name, verdicts in found.items() if not any(v.outcome == "failed" for v in verdicts)}
     # What lies in a masked-off lane is undefined there, and may be the zero that the kernel counts on. The maximum of
-    # the hardware passes over NaN, and a NaN is not counted. Past a workspace there is memory that nobody misses.
+    # the hardware passes over NaN, and a NaN is not counted. Past a workspace there is memory that nobody misses. Which
+    # programs or lanes come first is the device's affair.
     assert passed <= {
         "count_past_the_end",
+        "differences_in_place",
         "histogram_of_undefined_lanes",
+        "last_of_its_kind",
         "maximum_of_undefined_lanes",
         "maximum_past_the_end",
         "positive_sum_undefined",
+        "rows_gathered_without_atomics",
+        "sum_of_neighbours_unordered",
         "sum_of_undefined_lanes",
         "workspace_short",
     }

@@ -355,4 +355,4 @@ def test_additions_without_atomics_are_caught_as_a_race(tmp_path: Path, monkeypa
     _, found = all_tiers(tmp_path, "matmul_split_k", text)
     (race,) = [mutant for mutant in found.mutants if mutant.operator == "plain-atomic"]
     assert race.outcome == "caught"
-    assert [(e.tier, e.verdict.cause) for e in race.exposures if e.verdict.outcome == "failed"] == [("gpu", "race")]
+    assert [(e.tier, e.verdict.cause) for e in race.exposures] == [("interpreter", "race")]

@@ -2,7 +2,7 @@
 
 Wrong: two programs load the same partial sum and one of their terms is lost.
 After: split-K and gradient kernels that accumulate into shared memory cells without atomics.
-Seen by: the GPU only; the interpreter runs programs one after another.
+Seen by: the interpreter, under a schedule that a GPU may choose; and by a GPU.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Wrong: nothing says that the program before has run.
 After: scans chained over programs without a flag, right where programs happen to start in order.
-Seen by: the GPU only; the interpreter runs programs one after another.
+Seen by: the interpreter, under a schedule that a GPU may choose; and by a GPU.
 """
 
 import torch

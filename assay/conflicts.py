@@ -1,0 +1,73 @@
+"""Finds where programs of one launch use the same memory with nothing between them that puts them in order. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from assay.addresses import Array
+
+
+@dataclass(frozen=True)
+class Access:
+    """The lanes of one load or store: their addresses (flat, uint64), and the program, numbered in the order they ran.
+
+    `behind` has a bit for each program that an atomic operation has put before this access.
+    """
+
+    program: int
+    addresses: Array
+    behind: int = 0
+
+
+class Conflict(NamedTuple):
+    """What two programs do to one address, or two lanes of one store."""
+
+    kind: Literal["lanes", "store", "load"]
+    one: int
+    other: int
+
+
+def in_order(one: Access, other: Access) -> bool:
+    """Return whether two accesses come one after the other under every schedule."""
+    earlier, later = sorted((one, other), key=lambda access: access.program)
+    return one.program == other.program or bool(later.behind >> earlier.program & 1)
+
+
+def first_conflict(loads: Sequence[Access], stores: Sequence[Access]) -> Conflict | None:
+    """Return a conflict between accesses, each list as they happened, or None: of stores first, then of loads."""
+    if not stores:
+        return None
+    owners = np.repeat(np.arange(len(stores)), [store.addresses.size for store in stores])
+    addresses = np.concatenate([store.addresses for store in stores])
+    # Stable, so that the stores to one address stand as they happened.
+    order = np.argsort(addresses, kind="stable")
+    addresses, owners = addresses[order], owners[order]
+    found = chain(_between_stores(stores, addresses, owners), _with_loads(loads, stores, addresses, owners))
+    return next(found, None)
+
+
+def _between_stores(stores: Sequence[Access], addresses: Array, owners: Array) -> Iterator[Conflict]:
+    """Yield conflicts of neighbours alone: order passes on from each to the next."""
+    same = addresses[1:] == addresses[:-1]
+    for one, other in np.unique(np.stack((owners[:-1][same], owners[1:][same]), axis=1), axis=0).tolist():
+        if one == other:
+            yield Conflict("lanes", stores[one].program, stores[one].program)
+        elif not in_order(stores[one], stores[other]):
+            yield Conflict("store", stores[one].program, stores[other].program)
+
+
+def _with_loads(
+    loads: Sequence[Access], stores: Sequence[Access], addresses: Array, owners: Array
+) -> Iterator[Conflict]:
+    for load in loads:
+        first, past = (np.searchsorted(addresses, load.addresses, side) for side in ("left", "right"))
+        # Each turn looks at one more store to every address.
+        while (stored := first < past).any():
+            first, past = first[stored], past[stored]
+            for owner in np.unique(owners[first]).tolist():
+                if not in_order(load, stores[owner]):
+                    yield Conflict("load", load.program, stores[owner].program)
+            first = first + 1

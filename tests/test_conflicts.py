@@ -1,0 +1,72 @@
+"""Conflicts between programs of one launch: against a search of all pairs of lanes."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.conflicts import Access, Conflict, first_conflict, in_order
+
+FEW = 4
+"""Programs and addresses, so that they meet."""
+
+
+@st.composite
+def accesses(draw: st.DrawFn) -> list[Access]:
+    """Draw accesses in the order of their programs, each behind some of the programs before it."""
+    found = []
+    for program in sorted(draw(st.lists(st.integers(0, FEW - 1), max_size=6))):
+        addresses = np.array(draw(st.lists(st.integers(0, 2 * FEW), max_size=4)), np.uint64)
+        found.append(Access(program, addresses, draw(st.integers(0, (1 << program) - 1))))
+    return found
+
+
+def touches(one: Access, other: Access) -> bool:
+    return bool(set(one.addresses.tolist()) & set(other.addresses.tolist()))
+
+
+def between_stores(stores: list[Access]) -> set[Conflict]:
+    """Return all pairs of stores to one address that no third store to it, in between, puts in order."""
+    found = set()
+    for store in stores:
+        if len(set(store.addresses.tolist())) < store.addresses.size:
+            found.add(Conflict("lanes", store.program, store.program))
+    for at in range(2 * FEW + 1):
+        there = [store for store in stores if at in store.addresses.tolist()]
+        found |= {
+            Conflict("store", one.program, other.program) for one, other in pairwise(there) if not in_order(one, other)
+        }
+    return found
+
+
+def with_loads(loads: list[Access], stores: list[Access]) -> set[Conflict]:
+    return {
+        Conflict("load", load.program, store.program)
+        for load in loads
+        for store in stores
+        if touches(load, store) and not in_order(load, store)
+    }
+
+
+@given(accesses(), accesses())
+def test_a_conflict_is_found_where_there_is_one_and_is_one(loads: list[Access], stores: list[Access]) -> None:
+    found, wanted = first_conflict(loads, stores), between_stores(stores) or with_loads(loads, stores)
+    assert (found is None) == (not wanted)
+    assert found is None or found in wanted
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=5, unique=True), max_size=5))
+def test_one_program_is_never_in_conflict_with_itself(lanes: list[list[int]]) -> None:
+    own = [Access(3, np.array(addresses, np.uint64)) for addresses in lanes]
+    assert first_conflict(own, own) is None
+
+
+@given(st.integers(1, 6))
+def test_what_waits_for_all_before_it_is_in_order(programs: int) -> None:
+    shared = np.array([7], np.uint64)
+    waiting = [Access(program, shared, (1 << program) - 1) for program in range(programs)]
+    assert first_conflict(waiting, waiting) is None
+    assert all(in_order(one, other) and in_order(other, one) for one, other in combinations(waiting, 2))
+    free = [Access(program, shared) for program in range(programs)]
+    assert (first_conflict([], free) is None) == (programs == 1)

@@ -1,0 +1,180 @@
+"""What launches under the interpreter say of order, and what the other schedules make of them."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from project import PYTHON_PATH
+
+from assay.child import interpreting_environment
+from assay.conflicts import Conflict
+from assay.schedules import described
+
+SCRIPT = """
+import json
+
+import torch
+import triton
+import triton.language as tl
+
+from assay.interpreting import mend_interpreter
+from assay.schedules import watching
+
+mend_interpreter()
+
+
+@triton.jit
+def add(x_ptr, y_ptr):
+    tl.store(y_ptr, tl.load(y_ptr) + tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def add_twice(x_ptr, y_ptr):
+    for _ in range(2):
+        tl.store(y_ptr, tl.load(y_ptr) + tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def add_atomically(x_ptr, y_ptr):
+    tl.atomic_add(y_ptr, tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def add_locked(x_ptr, y_ptr, lock_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(y_ptr, tl.load(y_ptr) + tl.load(x_ptr + tl.program_id(0)))
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+@triton.jit
+def add_before_the_lock(x_ptr, y_ptr, lock_ptr):
+    tl.store(y_ptr, tl.load(y_ptr) + tl.load(x_ptr + tl.program_id(0)))
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+@triton.jit
+def pass_on(x_ptr, y_ptr, flag_ptr):
+    program = tl.program_id(0)
+    if program > 0:
+        while tl.load(flag_ptr + program - 1, volatile=True) == 0:
+            pass
+        tl.store(y_ptr, tl.load(y_ptr) + tl.load(x_ptr + program))
+    tl.store(flag_ptr + program, 1)
+
+
+@triton.jit
+def place(y_ptr):
+    tl.store(y_ptr + tl.program_id(2), tl.program_id(0) * 100.0 + tl.program_id(1) * 10 + tl.program_id(2))
+
+
+@triton.jit
+def number(y_ptr, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    tl.store(y_ptr + lane // BLOCK, lane.to(tl.float32))
+
+
+def ran(kernel, grid, *options, schedule="in order", n=1, **named):
+    x, y = torch.arange(1.0, 9.0), torch.zeros(n)
+    with watching([x], schedule) as watch:
+        kernel[grid](*((x, y) if "x_ptr" in kernel.arg_names else (y,)), *options, **named)
+    return {"y": y.tolist(), "conflict": watch.conflict, "alternatives": watch.alternatives}
+
+
+def under_all(kernel, grid, *options, n=1, **named):
+    return {
+        schedule: ran(kernel, grid, *(option() for option in options), schedule=schedule, n=n, **named)
+        for schedule in ("in order", "at once", "reversed")
+    }
+
+
+def flags():
+    return torch.zeros(4, dtype=torch.int32)
+
+
+print(json.dumps({
+    "add": under_all(add, (4,)),
+    "add twice": under_all(add_twice, (4,)),
+    "add atomically": under_all(add_atomically, (4,)),
+    "add locked": under_all(add_locked, (4,), flags),
+    "add before the lock": under_all(add_before_the_lock, (4,), flags),
+    "pass on": {
+        schedule: ran(pass_on, (4,), flags(), schedule=schedule) for schedule in ("in order", "at once")
+    },
+    "place": under_all(place, (2, 2, 2), n=2),
+    "number": under_all(number, (1,), BLOCK=8),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("script") / "script.py"
+    path.write_text(SCRIPT, "utf-8")
+    environment = {**interpreting_environment(), "PYTHONPATH": PYTHON_PATH}
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def results(found: dict[str, Any]) -> list[list[float]]:
+    return [one["y"] for one in found.values()]
+
+
+def test_additions_without_atomics_are_lost_where_programs_run_at_once(ran: dict[str, Any]) -> None:
+    assert ran["add"]["in order"]["alternatives"] == ["at once", "reversed"]
+    assert ran["add"]["in order"]["conflict"] == "programs (0, 0, 0) and (1, 0, 0) store to one address"
+    # Each finds 0, and the last to store stays.
+    assert results(ran["add"]) == [[10.0], [4.0], [10.0]]
+
+
+def test_a_program_finds_what_it_has_stored_itself(ran: dict[str, Any]) -> None:
+    assert ran["add twice"]["at once"]["y"] == [8.0]
+
+
+def test_atomics_are_in_no_conflict(ran: dict[str, Any]) -> None:
+    found = ran["add atomically"]
+    assert (found["in order"]["conflict"], results(found)) == (None, [[10.0], [10.0], [10.0]])
+
+
+def test_a_lock_puts_programs_in_order(ran: dict[str, Any]) -> None:
+    found = ran["add locked"]
+    assert (found["in order"]["conflict"], results(found)[:2]) == (None, [[10.0], [10.0]])
+
+
+def test_a_lock_taken_too_late_does_not(ran: dict[str, Any]) -> None:
+    found = ran["add before the lock"]
+    assert found["in order"]["conflict"] == "programs (0, 0, 0) and (1, 0, 0) store to one address"
+    # Reversed, a program might wait for one that has not started.
+    assert found["in order"]["alternatives"] == ["at once"]
+    assert found["at once"]["y"] == [4.0]
+
+
+def test_a_flag_that_is_polled_puts_programs_in_order(ran: dict[str, Any]) -> None:
+    found = ran["pass on"]
+    assert found["in order"]["conflict"] is None
+    assert results(found) == [[9.0], [9.0]]
+
+
+def test_reversed_the_first_program_comes_last_on_every_axis(ran: dict[str, Any]) -> None:
+    assert ran["place"]["in order"]["y"] == [110.0, 111.0]
+    assert ran["place"]["reversed"]["y"] == [0.0, 1.0]
+
+
+def test_reversed_the_first_lane_of_a_store_comes_last(ran: dict[str, Any]) -> None:
+    found = ran["number"]
+    assert found["in order"]["conflict"] == "several lanes of one store of program (0, 0, 0) write to one address"
+    assert results(found) == [[7.0], [7.0], [0.0]]
+
+
+def test_every_kind_of_conflict_has_its_words() -> None:
+    places = [(0, 0, 0), (0, 1, 0)]
+    assert [described(Conflict(kind, 1, 0), places) for kind in ("lanes", "store", "load")] == [
+        "several lanes of one store of program (0, 1, 0) write to one address",
+        "programs (0, 1, 0) and (0, 0, 0) store to one address",
+        "program (0, 1, 0) loads what program (0, 0, 0) stores in the same launch",
+    ]
