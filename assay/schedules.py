@@ -5,7 +5,9 @@ a race looks right. What programs do to memory that others of the launch use is 
 are in conflict, the launches run again under schedules that a GPU may choose as well:
 
 - at once: a program that loads what another has stored finds, the first time, what was there before the launch;
-- reversed: the last program runs first, and the lanes of a store write in reversed order.
+- reversed: the last program runs first, and the lanes of a store write in reversed order;
+- grouped: a reduction or a scan with a function of the kernel's own combines two halves that were combined before, as
+  the threads of a GPU do, and not always one more element. This rounds otherwise, so that bounds decide and not bits.
 
 A conflict alone is no fault: what was loaded may be thrown away, and what was stored may be the same. An atomic
 operation, or a volatile load, on an address that another program has stored or changed puts the two in order, as locks,
@@ -25,7 +27,7 @@ import torch
 from assay.addresses import Array, Span, active_lanes, extent
 from assay.conflicts import Access, Conflict, first_conflict
 
-Schedule = Literal["in order", "at once", "reversed"]
+Schedule = Literal["in order", "at once", "reversed", "grouped"]
 Place = tuple[int, int, int]
 
 MOST_LANES = 1 << 24
@@ -40,7 +42,8 @@ MOST_FLAGS = 32
 
 @dataclass
 class Watch:
-    """What the launches inside do: their first conflict, in words, and whether any operation is atomic or volatile.
+    """What the launches inside do: their first conflict, in words, whether any operation is atomic or volatile, and
+    whether a function of the kernel's own combines more than two elements.
 
     `constant`: memory that none of them changes, so that loads from it need no look.
     """
@@ -49,6 +52,7 @@ class Watch:
     constant: Sequence[Span]
     conflict: str | None = None
     waits: bool = False
+    combines: bool = False
 
     @property
     def alternatives(self) -> list[Schedule]:
@@ -165,6 +169,8 @@ def watch_programs(interpreter: Any) -> None:
     _watch_stores(builder, load)
     _watch_atomics(builder, "create_atomic_cas", 0, None)
     _watch_atomics(builder, "create_atomic_rmw", 1, 3)
+    _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_halves)
+    _watch_combining(interpreter.ScanOps, "generic_scan", _scan_halves)
 
 
 def _watch_launches(executor: Any) -> None:
@@ -272,3 +278,52 @@ def _watch_atomics(builder: Any, name: str, pointers_at: int, mask_at: int | Non
         return access(self, *operands, **named)
 
     setattr(builder, name, changing)
+
+
+Combine = Callable[[Any, Any], list[Any]]
+"""A method of the interpreter that combines the elements of several tensors along an axis, with its `self`."""
+
+
+def _watch_combining(operations: Any, name: str, halves: Callable[[Any, Sequence[Any], Combine], list[Any]]) -> None:
+    combine: Combine = getattr(operations, name)
+
+    def combining(self: Any, input: Any) -> list[Any]:
+        watch = _WATCH.get()
+        if watch is None or self.axis is None or input[0].handle.data.shape[self.axis] < 3:
+            return combine(self, input)
+        watch.combines = True
+        return halves(self, input, combine) if watch.schedule == "grouped" else combine(self, input)
+
+    setattr(operations, name, combining)
+
+
+def _parts(self: Any, tensors: Sequence[Any], start: int | None, stop: int | None) -> tuple[Any, ...]:
+    """Return the tensors from `start` to `stop` along the axis."""
+    places = (*(slice(None),) * (self.axis % tensors[0].handle.data.ndim), slice(start, stop))
+    return tuple(self.to_tensor(tensor.handle.data[places], tensor.dtype) for tensor in tensors)
+
+
+def _joined(self: Any, *parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the tensors of several parts, one behind the other along the axis."""
+    return tuple(
+        self.to_tensor(np.concatenate([one.handle.data for one in each], self.axis), each[0].dtype)
+        for each in zip(*parts, strict=True)
+    )
+
+
+def _reduce_halves(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
+    middle, kept = input[0].handle.data.shape[self.axis] // 2, self.keep_dims
+    self.keep_dims = True
+    halves = [combine(self, _parts(self, input, *ends)) for ends in ((None, middle), (middle, None))]
+    self.keep_dims = kept
+    return combine(self, _joined(self, *halves))
+
+
+def _scan_halves(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
+    length = input[0].handle.data.shape[self.axis]
+    first, second = (combine(self, _parts(self, input, *ends)) for ends in ((None, length // 2), (length // 2, None)))
+    total, found = _parts(self, first, length // 2 - 1, None), [tuple(first)]
+    for at in range(length - length // 2):
+        both = combine(self, _joined(self, total, _parts(self, second, at, at + 1)))
+        found.append(_parts(self, both, 1, None))
+    return list(_joined(self, *found))

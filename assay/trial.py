@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from msgspec import structs
 
 from assay.addresses import allowing
 from assay.buffers import (
@@ -31,7 +32,7 @@ from assay.child import Answer, serve
 from assay.comparison import compare_all
 from assay.interpreting import mend_interpreter
 from assay.judgement import judge_all, judge_repeat
-from assay.kernel import Case, Kernel, Layout, Output, Tensors, Variant, cast, load, widen
+from assay.kernel import Case, Kernel, Layout, Output, Problem, Tensors, Variant, cast, load, widen
 from assay.launches import Launches, watch
 from assay.multiplier import Multiplier, measured, pose
 from assay.nursery import serve_or_fork
@@ -303,42 +304,65 @@ def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, lau
     return Repeat(differing=differing, elements=elements, settled=settled, atomics=launches.atomics())
 
 
-def _under(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, schedule: Schedule) -> list[torch.Tensor]:
-    """Launch once more under another schedule of the interpreter, over outputs that are blank again."""
-    for held in outputs.values():
-        reset(held)
-    with watching([held.tensor for held in inputs.values()], schedule):
-        _launch(bench, variant, inputs, outputs)
-    return _bits(outputs)
+@dataclass(frozen=True)
+class Reordered:
+    """Launches once more, under other schedules of the interpreter. The outputs end as the first launch left them."""
 
+    bench: Bench
+    variant: Variant
+    inputs: Guards
+    outputs: Guards
 
-def _told(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, schedule: Schedule) -> str | None:
-    """Say how what a launch leaves under a schedule differs from what the outputs hold now, or None."""
-    first = _bits(outputs)
-    try:
-        differing = _differing(first, _under(bench, variant, inputs, outputs, schedule))
-    except Exception as error:
-        # A program that finds what it did not before may do anything with it.
-        return f"the launch raises {type(error).__name__}"
-    finally:
-        for held, bits in zip(outputs.values(), first, strict=True):
-            held.bits().copy_(bits)
-    return f"{differing} of {sum(bits.numel() for bits in first)} output elements differ" if differing else None
+    @contextlib.contextmanager
+    def launched(self, schedule: Schedule) -> Iterator[None]:
+        """Launch over outputs that are blank again, and let them be looked at inside."""
+        first = _bits(self.outputs)
+        try:
+            for held in self.outputs.values():
+                reset(held)
+            with watching([held.tensor for held in self.inputs.values()], schedule):
+                _launch(self.bench, self.variant, self.inputs, self.outputs)
+            yield
+        finally:
+            for held, bits in zip(self.outputs.values(), first, strict=True):
+                held.bits().copy_(bits)
 
+    def differs(self, schedule: Schedule) -> str | None:
+        """Say how what a launch leaves under a schedule differs from what the outputs hold, or None."""
+        first = _bits(self.outputs)
+        try:
+            with self.launched(schedule):
+                differing = _differing(first, _bits(self.outputs))
+        except Exception as error:
+            # A program that finds what it did not before may do anything with it.
+            return f"the launch raises {type(error).__name__}"
+        return f"{differing} of {sum(bits.numel() for bits in first)} output elements differ" if differing else None
 
-def _raced(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, watch: Watch) -> Verdict | None:
-    """Say that a result depends on the order in which programs run, where a conflict between them gives reason to ask.
+    def raced(self, watch: Watch) -> Verdict | None:
+        """Say that the result depends on the order in which programs run, where a conflict gives reason to ask.
 
-    Launched as before it must be the same again: what changes by itself shows nothing about order.
-    """
-    if not watch.alternatives or _told(bench, variant, inputs, outputs, "in order") is not None:
+        Launched as before it must be the same again: what changes by itself shows nothing about order.
+        """
+        if not watch.alternatives or self.differs("in order") is not None:
+            return None
+        for schedule in watch.alternatives:
+            said = self.differs(schedule)
+            if said is not None:
+                how = "run at once" if schedule == "at once" else "and lanes run in reversed order"
+                return _failed("race", f"{said} where programs {how}: {watch.conflict}")
         return None
-    for schedule in watch.alternatives:
-        said = _told(bench, variant, inputs, outputs, schedule)
-        if said is not None:
-            how = "run at once" if schedule == "at once" else "and lanes run in reversed order"
-            return _failed("race", f"{said} where programs {how}: {watch.conflict}")
-    return None
+
+    def strays(self, watch: Watch, problem: Problem) -> Verdict | None:
+        """Say that the result is past its bounds where elements are combined in groups, if any are combined at all."""
+        if not watch.combines:
+            return None
+        with self.launched("grouped"):
+            got = {name: held.tensor.clone() for name, held in self.outputs.items()}
+        judged = judge_all(compare_all(self.bench.kernel, got, problem))
+        if judged.outcome == "passed":
+            return None
+        reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
+        return structs.replace(judged, reason=reason)
 
 
 ONCE = Unavailable(reason="launched once: the interpreter runs programs in one order")
@@ -374,7 +398,8 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
         return repeat, comparisons, NOT_AGAIN
     verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
     if verdict.outcome == "passed":
-        verdict = _raced(bench, variant, inputs, outputs, watch) or verdict
+        again = Reordered(bench, variant, inputs, outputs)
+        verdict = again.raced(watch) or again.strays(watch, problem) or verdict
     return verdict, comparisons, repeat
 
 

@@ -38,11 +38,13 @@ DECIDE = r"^masked lanes of a load without other=, which are undefined, decide t
 UNDEFINED = r"^5 of 5 elements of output 'y' come from masked lanes of a load without other="
 NEVER = r"elements of output '[yc]' were never written"
 AT_ONCE = r"^\d+ of \d+ output elements differ where programs run at once: program.* in the same launch$|one address$"
+GROUPED = r"^where what is reduced or scanned is combined in groups, as on a GPU, \d+ of 60 elements of 'y' are past"
 REVERSED = r"^\d+ of \d+ output elements differ where programs and lanes run in reversed order: (program|several lanes)"
 
 INTERPRETED: list[Row] = [
     ("constant_output", "wrong-value", PAST),
     ("count_past_the_end", "poison-read", READ),
+    ("decay_combined_wrongly", "wrong-value", GROUPED),
     ("differences_in_place", "race", REVERSED),
     ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
     ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),

@@ -78,11 +78,39 @@ def number(y_ptr, BLOCK: tl.constexpr):
     tl.store(y_ptr + lane // BLOCK, lane.to(tl.float32))
 
 
+@triton.jit
+def minus(a, b):
+    return a - b
+
+
+@triton.jit
+def product(a, b):
+    return a * b
+
+
+@triton.jit
+def fold(x_ptr, y_ptr, combine: tl.constexpr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.store(y_ptr, tl.reduce(x, 0, combine))
+    tl.store(y_ptr + 1 + tl.arange(0, N), tl.associative_scan(x, 0, combine))
+
+
+@triton.jit
+def fold_rows(x_ptr, y_ptr, combine: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, 2)[:, None] * 4 + tl.arange(0, 4)[None, :])
+    kept = tl.reduce(x, 1, combine, keep_dims=True)
+    tl.store(y_ptr + tl.arange(0, 2)[:, None], kept)
+
+
 def ran(kernel, grid, *options, schedule="in order", n=1, **named):
     x, y = torch.arange(1.0, 9.0), torch.zeros(n)
     with watching([x], schedule) as watch:
         kernel[grid](*((x, y) if "x_ptr" in kernel.arg_names else (y,)), *options, **named)
-    return {"y": y.tolist(), "conflict": watch.conflict, "alternatives": watch.alternatives}
+    return {"y": y.tolist(), **{name: getattr(watch, name) for name in ("conflict", "alternatives", "combines")}}
+
+
+def grouped(kernel, n, **named):
+    return {schedule: ran(kernel, (1,), schedule=schedule, n=n, **named) for schedule in ("in order", "grouped")}
 
 
 def under_all(kernel, grid, *options, n=1, **named):
@@ -107,6 +135,11 @@ print(json.dumps({
     },
     "place": under_all(place, (2, 2, 2), n=2),
     "number": under_all(number, (1,), BLOCK=8),
+    "minus": grouped(fold, 9, combine=minus, N=8),
+    "product": grouped(fold, 9, combine=product, N=8),
+    "two": grouped(fold, 3, combine=minus, N=2),
+    "rows": grouped(fold_rows, 2, combine=minus),
+    "sum": ran(place, (1, 1, 1), n=1),
 }))
 """
 
@@ -169,6 +202,28 @@ def test_reversed_the_first_lane_of_a_store_comes_last(ran: dict[str, Any]) -> N
     found = ran["number"]
     assert found["in order"]["conflict"] == "several lanes of one store of program (0, 0, 0) write to one address"
     assert results(found) == [[7.0], [7.0], [0.0]]
+
+
+def test_a_function_that_is_not_associative_gives_another_result_in_groups(ran: dict[str, Any]) -> None:
+    found = ran["minus"]
+    assert found["in order"]["combines"] is True
+    assert found["in order"]["y"] == [-34.0, 1.0, -1.0, -4.0, -8.0, -13.0, -19.0, -26.0, -34.0]
+    # (1 - 2 - 3 - 4) less 5, 5 - 6, 5 - 6 - 7 and 5 - 6 - 7 - 8.
+    assert found["grouped"]["y"] == [8.0, 1.0, -1.0, -4.0, -8.0, -13.0, -7.0, 0.0, 8.0]
+    # Rows of 1 to 4 and 5 to 8: (1 - 2) - (3 - 4) and (5 - 6) - (7 - 8).
+    assert results(ran["rows"]) == [[-8.0, -16.0], [0.0, 0.0]]
+
+
+def test_one_that_is_gives_the_same(ran: dict[str, Any]) -> None:
+    found = ran["product"]
+    assert found["in order"]["combines"] is True
+    assert found["in order"]["y"] == found["grouped"]["y"] == [40320.0, 1, 2, 6, 24, 120, 720, 5040, 40320]
+
+
+def test_two_elements_make_no_groups_and_nothing_is_combined_without_a_function(ran: dict[str, Any]) -> None:
+    assert ran["two"]["in order"]["combines"] is False
+    assert results(ran["two"]) == [[-1.0, 1.0, -1.0]] * 2
+    assert ran["sum"]["combines"] is False
 
 
 def test_every_kind_of_conflict_has_its_words() -> None:
