@@ -8,12 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import triton
-from hypothesis import given
-from hypothesis import strategies as st
 from project import PYTHON_PATH
 from trials import DOUBLE, bench, changed, written
 
@@ -21,8 +18,9 @@ from assay.artifact import convert
 from assay.buffers import BLANK, POISON, UNDEFINED
 from assay.child import Fault, interpreting_environment
 from assay.diagnosis import diagnose
-from assay.interpreting import nearest_bfloat16
 from assay.record import Check
+
+VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
 
 # In each kernel `o` counts 16 lanes and `m` masks all but 3; `x` and `y` are bfloat16, `h` float16, `f` float32, all
 # standard normal. `p` is `f` with the harness's poison in lane 3, and `q` with a NaN that is nobody's.
@@ -56,6 +54,7 @@ def product(a, b):
 """
 TAIL = """
 DTYPES = {{torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32}}
+DTYPES |= dict.fromkeys((torch.float8_e4m3fn, torch.float8_e5m2), torch.uint8)
 
 
 def run(kernel, dtype):
@@ -123,6 +122,89 @@ RIGHT: dict[str, tuple[str, Values]] = {
 """On bfloat16: right in every version, and not refused. All results are bfloat16."""
 
 FLOATS, HALVES, LONGS, SHORTS = torch.float32, torch.float16, torch.int64, torch.int8
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+NARROWED = "f.to(tl.float8e4nv)"
+TINY = "(b_ptr + o).to(tl.pointer_type(tl.float8e5))"
+"""Bytes of 1: the smallest number of e5m2, 2^-16."""
+ALL_TINY = "tl.full((4, 32), 1, tl.uint8), tl.full((4, 1), 127, tl.uint8), 'e5m2'"
+ALL_ONE = "tl.full((32, 4), 0x3C, tl.uint8), tl.full((4, 1), 127, tl.uint8), 'e5m2'"
+SCALED_DOT = f"tl.reshape(tl.dot_scaled({ALL_TINY}, {ALL_ONE}), (16,))"
+"""Sums of 32 of that number."""
+
+REFUSED_FP8: dict[str, tuple[str, str]] = {
+    "add": (f"{NARROWED} + {NARROWED}", "Unsupported dtype fp8e4nv in arithmetic"),
+    "compare": (
+        f"tl.where({NARROWED} < {NARROWED}, h, h).to(tl.float8e4nv)",
+        "Unsupported dtype fp8e4nv in arithmetic",
+    ),
+    "fma": (f"tl.fma({NARROWED}, {NARROWED}, {NARROWED})", "Unsupported dtype fp8e4nv in fma"),
+    "clamp": (f"tl.clamp({NARROWED}, {NARROWED}, {NARROWED})", "Unsupported dtype fp8e4nv in a"),
+    "sum": (f"tl.sum({NARROWED}, axis=0) + tl.zeros((16,), tl.float32)", "Unsupported dtype fp8e4nv in a reduction"),
+    "from float64": ("f.to(tl.float64).to(tl.float8e4nv)", "Unsupported conversion from fp64 to fp8e4nv: "),
+    "between the two": (f"{NARROWED}.to(tl.float8e5)", "Unsupported conversion from fp8e4nv to fp8e5: "),
+    "toward zero": (
+        "f.to(tl.float8e4nv, fp_downcast_rounding='rtz')",
+        "Unsupported conversion from fp32 to fp8e4nv toward zero: ",
+    ),
+    "of an AMD GPU": ("f.to(tl.float8e4b8).to(tl.float32)", "Unsupported dtype fp8e4b8: "),
+    "by inline assembly": ("f.to(tl.float8e4b15).to(tl.float32)", "Unsupported conversion from fp32 to fp8e4b15: "),
+}
+"""All but the last, Triton compiles for no NVIDIA GPU."""
+
+RIGHT_FP8: dict[str, tuple[str, torch.dtype, Values]] = {
+    "round": (NARROWED, E4M3, lambda x, y, f: f.to(E4M3)),
+    "round bfloat16": ("x.to(tl.float8e5)", E5M2, lambda x, y, f: x.to(E5M2)),
+    "round float16": ("h.to(tl.float8e4nv)", E4M3, lambda x, y, f: f.half().to(E4M3)),
+    "store": ("f", E4M3, lambda x, y, f: f.to(E4M3)),
+    "saturate": ("(f * 1e6).to(tl.float8e4nv)", E4M3, lambda x, y, f: f.sign().mul(448).to(E4M3)),
+    "saturate e5m2": ("(f / 0.0).to(tl.float8e5)", E5M2, lambda x, y, f: f.sign().mul(57344).to(E5M2)),
+    "select": (
+        f"tl.where(m, {NARROWED}, y.to(tl.float8e4nv))",
+        E4M3,
+        lambda x, y, f: torch.cat([f[:3], y[3:]]).to(E4M3),
+    ),
+    "magnitude": (f"tl.abs({NARROWED})", E4M3, lambda x, y, f: f.abs().to(E4M3)),
+    "widen and add": (f"{NARROWED}.to(tl.float32) + f", FLOATS, lambda x, y, f: f.to(E4M3).float() + f),
+    "widen to bfloat16": (f"{NARROWED}.to(tl.bfloat16)", torch.bfloat16, lambda x, y, f: f.to(E4M3).bfloat16()),
+    "add to float32": (f"{NARROWED} + f", FLOATS, lambda x, y, f: f.to(E4M3).float() + f),
+    "maximum": (SPREAD + f"tl.max({NARROWED}, axis=0)", FLOATS, lambda x, y, f: f.to(E4M3).float().max().expand(16)),
+    "subnormal": (
+        "tl.load((b_ptr + o).to(tl.pointer_type(tl.float8e5)))",
+        FLOATS,
+        lambda x, y, f: torch.full((16,), 2.0**-16),
+    ),
+    "other": (
+        "tl.load((b_ptr + o).to(tl.pointer_type(tl.float8e5)), mask=o < 0, other=1.1)",
+        E5M2,
+        lambda x, y, f: torch.full((16,), 1.1).to(E5M2),
+    ),
+    "dot": (
+        "tl.reshape(tl.dot(tl.reshape(f.to(tl.float8e5), (4, 4)), tl.reshape(h.to(tl.float8e4nv), (4, 4))), (16,))",
+        FLOATS,
+        lambda x, y, f: (f.to(E5M2).double().view(4, 4) @ f.half().to(E4M3).double().view(4, 4)).float().view(16),
+    ),
+    "toward zero": (
+        "f.to(tl.float8e5, fp_downcast_rounding='rtz')",
+        E5M2,
+        lambda x, y, f: (f.view(torch.int32) & ~0x1FFFFF).view(FLOATS).to(E5M2),
+    ),
+    "bfloat16 toward zero": (
+        "f.to(tl.bfloat16, fp_downcast_rounding='rtz')",
+        torch.bfloat16,
+        lambda x, y, f: (f.view(torch.int32) >> 16).short().view(torch.bfloat16),
+    ),
+}
+"""Right in every version."""
+
+if VERSION > (3, 6):
+    RIGHT_FP8["constant"] = (
+        "tl.full((16,), 1.5, tl.float8e4nv)",
+        E4M3,
+        lambda x, y, f: torch.full((16,), 1.5).to(E4M3),
+    )
+if VERSION > (3, 7):
+    RIGHT_FP8["scaled dot"] = (SCALED_DOT, FLOATS, lambda x, y, f: torch.full((16,), 2.0**-11))
+
 UNMASKED = {
     "float32": ("tl.load(f_ptr + o, mask=m)", FLOATS),
     "float16": ("tl.load(h_ptr + o, mask=m)", HALVES),
@@ -154,6 +236,7 @@ OTHERS: dict[str, tuple[str, torch.dtype]] = {
     "single lane": (SPREAD + "tl.load(f_ptr, mask=tl.program_id(0) > 0, other=0.0)", FLOATS),
     "narrowed": ("p.to(tl.float16)", HALVES),
     "narrowed to bfloat16": ("p.to(tl.bfloat16)", torch.bfloat16),
+    "narrowed toward zero": ("p.to(tl.float16, fp_downcast_rounding='rtz')", HALVES),
     "elementwise maximum": ("tl.maximum(p, 0.0)", FLOATS),
     "a NaN of its own": (SPREAD + "tl.max(q, axis=0)", FLOATS),
     "index of maximum": ("tl.zeros((16,), tl.int32) + tl.argmax(tl.load(f_ptr + o, mask=m), axis=0)", torch.int32),
@@ -170,8 +253,10 @@ DEVICE_ONLY = {
         "inline assembly",
     ),
 }
+if VERSION < (3, 8):
+    DEVICE_ONLY["scaled dot"] = (SCALED_DOT, "tl.dot_scaled")
 BLOCK_POINTER = "tl.load(tl.make_block_ptr(f_ptr, (3,), (1,), (0,), (16,), (0,)), boundary_check=(0,){padding})"
-BLOCK_POINTERS = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
+BLOCK_POINTERS = VERSION < (3, 9)
 if BLOCK_POINTERS:
     OTHERS["block pointer"] = (BLOCK_POINTER.format(padding=""), FLOATS)
     OTHERS["block pointer padded with NaN"] = (BLOCK_POINTER.format(padding=", padding_option='nan'"), FLOATS)
@@ -180,6 +265,8 @@ if BLOCK_POINTERS:
 def expressions() -> dict[str, tuple[str, torch.dtype]]:
     made = {f"refused {name}": (text, FLOATS if SPREAD in text else torch.bfloat16) for name, text in REFUSED.items()}
     made |= {f"right {name}": (text, torch.bfloat16) for name, (text, _) in RIGHT.items()}
+    made |= {f"refused fp8 {name}": (text, FLOATS) for name, (text, _) in REFUSED_FP8.items()}
+    made |= {f"right fp8 {name}": (text, dtype) for name, (text, dtype, _) in RIGHT_FP8.items()}
     made |= {f"unmasked {name}": row for name, row in UNMASKED.items()}
     made |= {f"kept {name}": (text, dtype) for name, (text, dtype, _) in KEPT.items()}
     made |= {name: (text, FLOATS) for name, (text, _) in DEVICE_ONLY.items()}
@@ -224,6 +311,25 @@ def test_what_is_right_on_bfloat16_passes(found: dict[str, Any], name: str) -> N
     assert found[f"right {name}"] == want.view(torch.int16).tolist()
 
 
+@pytest.mark.parametrize("name", REFUSED_FP8)
+def test_what_no_gpu_makes_of_fp8_is_refused(found: dict[str, Any], name: str) -> None:
+    said = found[f"refused fp8 {name}"]
+    assert isinstance(said, str), f"{name} gave {said}"
+    assert said.startswith(f"UnsupportedDtype: {REFUSED_FP8[name][1]}")
+    assert ("a GPU can run this kernel" in said) == (name == "by inline assembly")
+    verdict = diagnose(Fault("exception", said, "UnsupportedDtype"), "f32")
+    assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
+
+
+@pytest.mark.parametrize("name", RIGHT_FP8)
+def test_what_a_gpu_makes_of_fp8_passes(found: dict[str, Any], name: str) -> None:
+    _, dtype, values = RIGHT_FP8[name]
+    want = values(*drawn()).contiguous()
+    assert want.dtype == dtype
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    assert found[f"right fp8 {name}"] == want.view(bits).tolist()
+
+
 @pytest.mark.parametrize("name", UNMASKED)
 def test_masked_lanes_of_a_load_without_other_are_undefined(found: dict[str, Any], name: str) -> None:
     size = UNMASKED[name][1].itemsize
@@ -242,7 +348,7 @@ def test_a_single_lane_that_says_0_is_0(found: dict[str, Any]) -> None:
     assert found["single lane"] == [0] * 16
 
 
-@pytest.mark.parametrize("name", ["narrowed", "narrowed to bfloat16"])
+@pytest.mark.parametrize("name", ["narrowed", "narrowed to bfloat16", "narrowed toward zero"])
 def test_a_mark_is_narrowed_to_the_mark_of_two_bytes(found: dict[str, Any], name: str) -> None:
     lanes = found[name]
     assert lanes[3] == POISON[2]
@@ -335,15 +441,6 @@ def test_a_block_pointer_keeps_its_padding_option(found: dict[str, Any]) -> None
     assert padded[:3].tolist() == inside
     assert bool(padded.view(torch.float32)[3:].isnan().all())
     assert UNDEFINED[4] not in padded.tolist()
-
-
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
-def test_float32_is_rounded_to_bfloat16_as_torch_does(patterns: list[int]) -> None:
-    values = np.array(patterns, np.uint32).view(np.float32)
-    got, want = nearest_bfloat16(values), torch.from_numpy(values.copy()).bfloat16()
-    number = ~np.isnan(values)
-    assert np.array_equal(got[number], want.view(torch.int16).numpy().view(np.uint16)[number])
-    assert bool(torch.from_numpy(got[~number].view(np.int16)).view(torch.bfloat16).isnan().all())
 
 
 def test_a_kernel_file_that_adds_bfloat16_is_not_applicable_to_the_interpreter(tmp_path: Path) -> None:
