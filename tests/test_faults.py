@@ -47,6 +47,7 @@ INTERPRETED: list[Row] = [
     ("decay_combined_wrongly", "wrong-value", GROUPED),
     ("differences_in_place", "race", REVERSED),
     ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
+    ("fp8_of_zeros", "not-finite", r"^700 of 700 elements of 'y' are past the ulp bound: at .* got nan"),
     ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),
     ("half_the_output", "not-written", r"^(128 of 256|108 of 300) elements of output 'y' were never written"),
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
@@ -101,6 +102,7 @@ DEVICE_ALONE = [row for row in ON_A_DEVICE if row[0] not in {name for name, _, _
 
 SHOWN_BY_SIZE = {
     "count_past_the_end": {"ragged-300"},
+    "fp8_of_zeros": {"zero-7x100"},
     "grid_rounded_down": {"ragged-300"},
     "histogram_of_undefined_lanes": {"ragged-300"},
     "load_past_the_end": {"ragged-1x50"},
