@@ -21,6 +21,8 @@ FENCE = {1: 0x5C, 2: 0x7FDC, 4: 0x7FC0FE4C, 8: 0x7FF8FE4CFE4CFE4C}
 BLANK = {1: 0x5D, 2: 0x7FDD, 4: 0x7FC0B1A4, 8: 0x7FF8B1A4B1A4B1A4}
 # What the interpreter puts into masked-off lanes of a load without `other=`, which a GPU leaves undefined.
 UNDEFINED = {1: 0x5E, 2: 0x7FDE, 4: 0x7FC0DEAD, 8: 0x7FF8DEADDEADDEAD}
+# What memory holds that a launch asked torch for without a value (torch.empty), until someone writes it.
+UNCLEARED = {1: 0x5F, 2: 0x7FDF, 4: 0x7FC0D127, 8: 0x7FF8D127D127D127}
 # Every pattern of one byte is a value too: what is blank with one of these and with the other was not written.
 BLANK_BYTES = (BLANK[1], 0xA2 - 0x100)
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -42,6 +44,11 @@ FAR = 1 << 31
 
 DISTANT: dict[Layout, int] = {"distant": 0, "distant-rows": -2, "distant-columns": -1}
 """Layouts that spread a tensor along one axis so far that offsets pass 2^31 elements, and that axis."""
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor's elements as integers: a view of the same memory."""
+    return tensor.detach().view(_INTEGERS[tensor.itemsize])
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assay.buffers import BLANK, FENCE, POISON, UNDEFINED
+from assay.buffers import BLANK, FENCE, POISON, UNCLEARED, UNDEFINED
 
 Array = npt.NDArray[Any]
 Mark = Mapping[int, int]
 """A bit pattern for each size in bytes."""
 
-MARKS: tuple[Mark, ...] = (POISON, FENCE, BLANK, UNDEFINED)
+MARKS: tuple[Mark, ...] = (POISON, FENCE, BLANK, UNDEFINED, UNCLEARED)
 
 
 def filled(shape: tuple[int, ...], mark: Mark, dtype: np.dtype[Any]) -> Array:

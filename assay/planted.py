@@ -13,7 +13,7 @@ from assay.record import Cause, Exposure, Mutant, Teeth, Verdict
 
 _WORDS: dict[Cause, str] = {
     "poison-read": "poison seen",
-    "undefined-read": "undefined lane seen",
+    "undefined-read": "undefined value seen",
     "out-of-bounds-write": "sentinel broken",
     "not-written": "output not written",
     "not-finite": "NaN spread",

@@ -44,7 +44,7 @@ LARGEST_COUNT = 2**53 - 1
 JUDGED = ("wrong-value", "not-finite")
 """Causes of a failure that comparisons alone decide."""
 
-STRAYED = ("poison-read", "undefined-read")
+STRAYED = ("poison-read", "undefined-read", "stale-result")
 """Causes of a failure that comparisons show and the bits of the result explain."""
 
 

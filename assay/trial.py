@@ -3,10 +3,9 @@
 As a program, `python -m assay.trial KERNEL DEVICE` is that child: it answers `describe` and `try` requests.
 """
 
-import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from assay.buffers import (
     DISTANT,
     FENCE,
     POISON,
+    UNCLEARED,
     UNDEFINED,
     Guarded,
     bytes_needed,
@@ -30,16 +30,18 @@ from assay.buffers import (
 )
 from assay.child import Answer, serve
 from assay.comparison import compare_all
+from assay.dependence import Left, Look, chance, explained, kept
 from assay.interpreting import mend_interpreter
 from assay.judgement import judge_all, judge_repeat
-from assay.kernel import Case, Kernel, Layout, Output, Problem, Tensors, Variant, cast, load, widen
+from assay.kernel import Case, Kernel, Layout, Output, Tensors, Variant, cast, load, widen
 from assay.launches import Launches, watch
 from assay.multiplier import Multiplier, measured, pose
 from assay.nursery import serve_or_fork
 from assay.patterns import impose
 from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_float
 from assay.schedules import Schedule, Watch, watching
-from assay.undefined import blamed, undefined_lanes
+from assay.uncleared import filled_with, uncleared
+from assay.undefined import DECIDED, Lanes, blamed, undefined_lanes
 
 Guards = Mapping[str, Guarded]
 
@@ -115,24 +117,12 @@ def _guard(bench: Bench, case: Case, values: Tensors, declared: Mapping[str, Out
     )
 
 
-@contextlib.contextmanager
-def _uncleared() -> Iterator[None]:
-    """Let torch fill what it allocates without a value with NaN: a workspace must not be clean by chance."""
-    before, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    # What is asked for is `torch.utils.deterministic.fill_uninitialized_memory`, on by default, which heeds this only.
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before, warn_only=warned)
-
-
 def _launch(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> Verdict | None:
     """Launch on the guarded views; a launch that swaps a view for a tensor of its own has not written the output."""
     given = {name: held.tensor for name, held in outputs.items()}
     handed = dict(given)
     taken = {name: held.tensor for name, held in inputs.items()}
-    with _uncleared(), allowing((*taken.values(), *given.values())):
+    with uncleared(), allowing((*taken.values(), *given.values())):
         returned = bench.kernel.launch(taken, handed, variant)
     if bench.device != "cpu":
         torch.cuda.synchronize()
@@ -209,6 +199,7 @@ def _strayed(outputs: Guards, comparisons: Sequence[Comparison]) -> Verdict | No
         for cause, pattern, what in (
             ("poison-read", POISON, "hold what lies outside an input: it was read past its edge"),
             ("undefined-read", UNDEFINED, "come from masked lanes of a load without other=, which are undefined"),
+            ("undefined-read", UNCLEARED, "come from memory that torch.empty made and nobody wrote"),
         ):
             found = int((held.bits() == pattern[size]).sum())
             if found:
@@ -266,7 +257,7 @@ def _differing(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> in
     return sum(int((a != b).sum()) for a, b in zip(one, other, strict=True))
 
 
-def _again(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> list[torch.Tensor]:
+def _busily(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> list[torch.Tensor]:
     """Launch once more. The device is busy when the outputs are blanked, so that a launch on a stream of its own, which
     does not wait for that, writes first and is blanked.
     """
@@ -290,13 +281,13 @@ def _overtaken(outputs: Guards) -> Verdict | None:
 def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, launches: Launches) -> Repeat | Verdict:
     """Launch again on the same inputs and compare bits; the outputs end as the first launch left them."""
     first = _bits(outputs)
-    second = _again(bench, variant, inputs, outputs)
+    second = _busily(bench, variant, inputs, outputs)
     overtaken = _overtaken(outputs)
     if overtaken is not None:
         return overtaken
     differing, settled = _differing(first, second), True
     if differing:
-        later = [_again(bench, variant, inputs, outputs) for _ in range(LATER_LAUNCHES)]
+        later = [_busily(bench, variant, inputs, outputs) for _ in range(LATER_LAUNCHES)]
         settled = all(_differing(second, bits) == 0 for bits in later)
     for held, bits in zip(outputs.values(), first, strict=True):
         held.bits().copy_(bits)
@@ -352,13 +343,13 @@ class Reordered:
                 return _failed("race", f"{said} where programs {how}: {watch.conflict}")
         return None
 
-    def strays(self, watch: Watch, problem: Problem) -> Verdict | None:
+    def strays(self, watch: Watch, case: Case, seed: int) -> Verdict | None:
         """Say that the result is past its bounds where elements are combined in groups, if any are combined at all."""
         if not watch.combines:
             return None
         with self.launched("grouped"):
-            got = {name: held.tensor.clone() for name, held in self.outputs.items()}
-        judged = judge_all(compare_all(self.bench.kernel, got, problem))
+            left = {name: held.tensor.clone() for name, held in self.outputs.items()}
+        judged = judge_all(_compared(self.bench, self.variant, case, seed, left))
         if judged.outcome == "passed":
             return None
         reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
@@ -368,7 +359,22 @@ class Reordered:
 ONCE = Unavailable(reason="launched once: the interpreter runs programs in one order")
 NOT_AGAIN = Unavailable(reason="not launched again after a fault")
 
-Outcome = tuple[Verdict, list[Comparison], Repeat | Unavailable]
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one seed came to; `left` is what the outputs held, where comparisons alone decided that they are wrong."""
+
+    verdict: Verdict
+    comparisons: Sequence[Comparison] = ()
+    repeat: Repeat | Unavailable = NOT_AGAIN
+    left: Left = field(default_factory=dict)
+
+
+def _compared(bench: Bench, variant: Variant, case: Case, seed: int, left: Left) -> list[Comparison]:
+    """Compare what a launch left with what a seed wants."""
+    wide, want = widen(_values(bench, case.name, seed, variant.dtype)), _wanted(bench, case.name, seed, variant.dtype)
+    problem = pose(bench.kernel, variant, case.size, wide, want, multiplier=_multiplier(bench, variant.id))
+    return compare_all(bench.kernel, left, problem)
 
 
 def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: Launches) -> Outcome:
@@ -379,53 +385,99 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
     fault = fault or _shapes(bench.kernel, declared, _wanted(bench, case.name, seed, variant.dtype))
     fault = fault or _too_large(bench, case, values, declared)
     if fault is not None:
-        return fault, [], NOT_AGAIN
+        return Outcome(fault)
     inputs, outputs = _guard(bench, case, values, declared)
     before = {name: held.snapshot() for name, held in inputs.items()}
     with watching([held.tensor for held in inputs.values()]) as watch:
         fault = _launch(bench, variant, inputs, outputs)
     if fault is not None:
-        return fault, [], NOT_AGAIN
+        return Outcome(fault)
     fault = _trespass(before, inputs, outputs)
     fault = fault or _unwritten(outputs, _blank_bytes(bench, variant, inputs, outputs))
-    wide, want = widen(values), _wanted(bench, case.name, seed, variant.dtype)
-    problem = pose(bench.kernel, variant, case.size, wide, want, multiplier=_multiplier(bench, variant.id))
-    comparisons = compare_all(bench.kernel, {name: held.tensor.cpu() for name, held in outputs.items()}, problem)
+    left = {name: held.tensor.cpu() for name, held in outputs.items()}
+    comparisons = _compared(bench, variant, case, seed, left)
     if fault is not None:
-        return fault, comparisons, NOT_AGAIN
+        return Outcome(fault, comparisons)
     repeat = ONCE if bench.device == "cpu" else _repeat(bench, variant, inputs, outputs, launches)
     if isinstance(repeat, Verdict):
-        return repeat, comparisons, NOT_AGAIN
+        return Outcome(repeat, comparisons)
     verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
     if verdict.outcome == "passed":
         again = Reordered(bench, variant, inputs, outputs)
-        verdict = again.raced(watch) or again.strays(watch, problem) or verdict
-    return verdict, comparisons, repeat
+        verdict = again.raced(watch) or again.strays(watch, case, seed) or verdict
+    return Outcome(verdict, comparisons, repeat, left if verdict.cause in DECIDED else {})
 
 
-def _worst_error(comparisons: list[Comparison]) -> float:
+def _worst_error(comparisons: Sequence[Comparison]) -> float:
     return max((as_float(c.normalised_error) for c in comparisons), default=0.0)
 
 
-def _try_seed(bench: Bench, variant: Variant, case: Case, seed: int, launches: Launches, *, plausibly: bool) -> Outcome:
-    """Run one seed, with plausible values in undefined lanes instead of NaN if asked: a comparison passes over NaN."""
-    if not plausibly or bench.device != "cpu":
-        return try_once(bench, variant, case, seed, launches)
-    with undefined_lanes("values"):
-        verdict, comparisons, repeat = try_once(bench, variant, case, seed, launches)
-    verdict = blamed(verdict, lambda: try_once(bench, variant, case, seed, launches)[0])
-    return verdict, comparisons, repeat
+def _try_seed(bench: Bench, variant: Variant, case: Case, seed: int, launches: Launches, *, lanes: Lanes) -> Outcome:
+    """Run one seed with these in undefined lanes: a comparison passes over NaN, and not over plausible values."""
+    with undefined_lanes(lanes):
+        trial = try_once(bench, variant, case, seed, launches)
+    if lanes != "values" or bench.device != "cpu":
+        return trial
+    verdict = blamed(trial.verdict, lambda: try_once(bench, variant, case, seed, launches).verdict)
+    return replace(trial, verdict=verdict)
+
+
+def _again(bench: Bench, variant: Variant, case: Case, seed: int, look: Look) -> Left | None:
+    """Launch once more between guards of its own; None where it fails in another way, or draws random numbers."""
+    values = _values(bench, case.name, seed, variant.dtype)
+    inputs, outputs = _guard(bench, case, values, bench.kernel.outputs(values))
+    for held in outputs.values():
+        reset(held, look.blank)
+    drawn = chance()
+    try:
+        with filled_with(look.filling):
+            fault = _launch(bench, variant, inputs, outputs)
+    except Exception:
+        return None
+    return None if fault or chance() != drawn else {name: held.tensor for name, held in outputs.items()}
+
+
+def _earlier(
+    bench: Bench, variant: Variant, case: Case, seeds: Sequence[int], left: Left
+) -> dict[int, list[Comparison]]:
+    """Compare what a launch left with what each of the seeds before it wants, where that has the same shape."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in left.items()}
+    wanted = {seed: _wanted(bench, case.name, seed, variant.dtype) for seed in seeds}
+    alike = [seed for seed, of in wanted.items() if {n: tuple(t.shape) for n, t in of.items()} == shapes]
+    return {seed: _compared(bench, variant, case, seed, left) for seed in alike}
+
+
+def _explained(bench: Bench, variant: Variant, case: Case, seeds: Sequence[int], trial: Outcome) -> Verdict:
+    """Return the verdict of the last of some seeds, with what a failed result depends on beside its inputs."""
+    if bench.device != "cpu" or trial.verdict.cause not in DECIDED:
+        return trial.verdict
+    verdict = explained(trial.verdict, trial.left, lambda look: _again(bench, variant, case, seeds[-1], look))
+    if verdict is not trial.verdict:
+        return verdict
+    return kept(verdict, trial.comparisons, _earlier(bench, variant, case, seeds[:-1], trial.left))
+
+
+def _worst(bench: Bench, variant: Variant, case: Case, seeds: Sequence[int], launches: Launches) -> Outcome:
+    """Run every seed; return the first that failed, explained, or the one of the largest error."""
+    lanes: list[Lanes] = ["values" if index % 2 else "nan" for index in range(len(seeds))]
+    trials = [_try_seed(bench, variant, case, seed, launches, lanes=of) for seed, of in zip(seeds, lanes, strict=True)]
+    at = next((at for at, trial in enumerate(trials) if trial.verdict.outcome != "passed"), None)
+    if at is None:
+        return max(trials, key=lambda trial: _worst_error(trial.comparisons))
+    with undefined_lanes(lanes[at]):
+        return replace(trials[at], verdict=_explained(bench, variant, case, seeds[: at + 1], trials[at]))
 
 
 def try_seeds(bench: Bench, variant: Variant, case: Case, seeds: list[int], launches: Launches) -> Check:
     """Run every seed in this process, so that a result kept from the seed before shows; report the worst."""
-    trials = [
-        _try_seed(bench, variant, case, seed, launches, plausibly=index % 2 == 1) for index, seed in enumerate(seeds)
-    ]
-    failed = [trial for trial in trials if trial[0].outcome != "passed"]
-    verdict, comparisons, repeat = failed[0] if failed else max(trials, key=lambda trial: _worst_error(trial[1]))
+    trial = _worst(bench, variant, case, seeds, launches)
     return Check(
-        variant=variant.id, case=case.name, seeds=seeds, verdict=verdict, comparisons=comparisons, repeat=repeat
+        variant=variant.id,
+        case=case.name,
+        seeds=seeds,
+        verdict=trial.verdict,
+        comparisons=list(trial.comparisons),
+        repeat=trial.repeat,
     )
 
 

@@ -17,6 +17,7 @@ from assay.buffers import (
     GUARDED_ROWS,
     LARGEST_MARGIN,
     POISON,
+    UNCLEARED,
     UNDEFINED,
     Guarded,
     bytes_needed,
@@ -136,12 +137,12 @@ def test_what_is_written_inside_is_not(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_the_patterns_are_different_nans_and_not_the_hardwares_own(dtype: torch.dtype) -> None:
     integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
-    patterns = [pattern[dtype.itemsize] for pattern in (FENCE, POISON, BLANK, UNDEFINED)]
+    patterns = [pattern[dtype.itemsize] for pattern in (FENCE, POISON, BLANK, UNDEFINED, UNCLEARED)]
     # What a host makes of inf - inf, and what NVIDIA's devices do: a payload of zeros or of ones, of either sign.
     own = torch.tensor([math.nan, -math.nan], dtype=dtype).view(integer).tolist()
     own += [torch.iinfo(integer).max, -1]
     assert bool(torch.tensor(patterns, dtype=integer).view(dtype).isnan().all())
-    assert len({*patterns, *own}) == 4 + len(set(own))
+    assert len({*patterns, *own}) == 5 + len(set(own))
 
 
 def test_a_margin_has_a_largest_size() -> None:

@@ -36,6 +36,19 @@ READ = r"kernels/\w+\.py:\d+: OutsideRead: \d+ of \d+ lanes read outside every t
 WRITE = r"kernels/\w+\.py:\d+: OutsideWrite: \d+ of \d+ lanes write outside every tensor that the launch was given$"
 DECIDE = r"^masked lanes of a load without other=, which are undefined, decide the result: \d+ of \d+ elements"
 UNDEFINED = r"^5 of 5 elements of output 'y' come from masked lanes of a load without other="
+BEFORE = (
+    r"^4 of 4 elements of the outputs change with what the outputs held before: .*: 4 of 4 elements of 'y' are past"
+)
+STALE = (
+    r"^(256 of 256|300 of 300) elements of the outputs change in another launch on the same inputs: .*elements of 'y'"
+)
+SEED = (
+    r"^the result is that of seed 1, tried before: an earlier call left it: (256 of 256|300 of 300) elements of 'y' are"
+)
+UNWRITTEN = r"^4 of 4 elements of output 'y' come from memory that torch.empty made and nobody wrote$"
+HANDED = (
+    r"^1 of 1 elements of the outputs change with what torch.empty hands out: .* nobody wrote: 1 of 1 elements of 'y'"
+)
 NEVER = r"elements of output '[yc]' were never written"
 AT_ONCE = r"^\d+ of \d+ output elements differ where programs run at once: program.* in the same launch$|one address$"
 GROUPED = r"^where what is reduced or scanned is combined in groups, as on a GPU, \d+ of 60 elements of 'y' are past"
@@ -44,12 +57,14 @@ REVERSED = r"^\d+ of \d+ output elements differ where programs and lanes run in 
 INTERPRETED: list[Row] = [
     ("constant_output", "wrong-value", PAST),
     ("count_past_the_end", "poison-read", READ),
+    ("counters_uncleared", "undefined-read", HANDED),
     ("decay_combined_wrongly", "wrong-value", GROUPED),
     ("differences_in_place", "race", REVERSED),
     ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
     ("fp8_of_zeros", "not-finite", r"^700 of 700 elements of 'y' are past the ulp bound: at .* got nan"),
     ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),
     ("half_the_output", "not-written", r"^(128 of 256|108 of 300) elements of output 'y' were never written"),
+    ("histogram_into_uncleared", "not-written", BEFORE),
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
     ("in_place_run_twice", "wrong-value", PAST),
     ("last_of_its_kind", "race", REVERSED),
@@ -67,7 +82,7 @@ INTERPRETED: list[Row] = [
     ("positive_sum_undefined", "undefined-read", DECIDE),
     ("result_in_half_precision", "wrong-value", PAST),
     ("returned_not_written", "wrong-shape", r"^the launch returned a Tensor of shape \([45],\); it must write into"),
-    ("returns_previous", "wrong-value", PAST),
+    ("returns_previous", "stale-result", SEED),
     ("rows_gathered_without_atomics", "race", AT_ONCE),
     ("softmax_not_rescaled", "wrong-value", PAST),
     ("softmax_padded_with_zero", "wrong-value", PAST),
@@ -80,9 +95,9 @@ INTERPRETED: list[Row] = [
     ("sum_of_neighbours_unordered", "race", AT_ONCE),
     ("sum_of_undefined_lanes", "undefined-read", UNDEFINED),
     ("variance_of_padding", "wrong-value", PAST),
-    ("workspace_drifts", "wrong-value", PAST),
+    ("workspace_drifts", "stale-result", STALE),
     ("workspace_short", "out-of-bounds-write", WRITE),
-    ("workspace_uncleared", "not-finite", NAN),
+    ("workspace_uncleared", "undefined-read", UNWRITTEN),
 ]
 COMPILED: list[Row] = [
     ("default_precision_dot", "instructions", r"^ieee on sm_90 uses \d+ tensor-core instructions, which is not its"),
@@ -102,6 +117,7 @@ DEVICE_ALONE = [row for row in ON_A_DEVICE if row[0] not in {name for name, _, _
 
 SHOWN_BY_SIZE = {
     "count_past_the_end": {"ragged-300"},
+    "counters_uncleared": {"short-150"},
     "fp8_of_zeros": {"zero-7x100"},
     "grid_rounded_down": {"ragged-300"},
     "histogram_of_undefined_lanes": {"ragged-300"},

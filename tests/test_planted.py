@@ -77,7 +77,7 @@ def test_faults_are_counted_by_tier_and_by_what_it_saw() -> None:
     assert [(row.tier, row.how, row.count) for row in section().caught] == [
         ("interpreter", "poison seen", 1),
         ("interpreter", "sentinel broken", 1),
-        ("interpreter", "undefined lane seen", 1),
+        ("interpreter", "undefined value seen", 1),
         ("interpreter", "wrong value", 1),
         ("compile", "instruction gate", 1),
     ]

@@ -2,7 +2,7 @@
 
 Wrong: a row of fewer blocks than the workspace has slots leaves the rest as the allocator gave it.
 After: split reductions over torch.empty scratch, right as long as fresh memory happens to be zero.
-Seen by: the interpreter, on rows that do not fill the slots; torch fills what it allocates here with NaN.
+Seen by: the interpreter, on rows that do not fill the slots; what torch allocates bears a mark there.
 """
 
 import torch
