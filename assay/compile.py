@@ -16,7 +16,7 @@ from assay.findings import findings
 from assay.nursery import Nursery
 from assay.pool import Pool, worker_count
 from assay.privacy import one_line
-from assay.progress import Progress
+from assay.progress import Progress, told
 from assay.record import Build, Compilations, Compile, Declaration, Unavailable, Verdict
 from assay.stage import Compiled, Job, run
 from assay.storage import VARIABLE, Storage, open_storage
@@ -44,7 +44,7 @@ def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) ->
     builds = [made[variant.id, target] for target in job.settings.targets for variant in declaration.variants]
     counts = [one.compilations for one in answers]
     compilations = Compilations(made=sum(c.made for c in counts), reused=sum(c.reused for c in counts))
-    progress.close(_summary(builds, compilations))
+    progress.close(_summary(builds, compilations), _failures(declaration, builds))
     for note in sorted({note for one in answers for note in one.notes}):
         print(f"compile {job.name}: {one_line(note)}", file=sys.stderr)
     return builds, compilations
@@ -56,6 +56,13 @@ def _summary(builds: Sequence[Build], compilations: Compilations) -> str:
     return f"{done}; {compilations.reused} of {total} functions by an earlier run" if compilations.reused else done
 
 
+def _failures(declaration: Declaration, builds: Sequence[Build]) -> list[str]:
+    """Return what did not compile, does not keep its budget or breaks its promise, each with cause and reason."""
+    found = [(f"{one.variant} on {one.target}", verdict) for one in builds for verdict in (one.compiled, one.fits)]
+    found += [(f"{one.precision} on {one.target}", one.verdict) for one in findings(declaration, builds)]
+    return [f"{name}: {told(verdict)}" for name, verdict in found if verdict.outcome == "failed"]
+
+
 def compile_all(job: Job) -> Compile | Compiled:
     """Load the kernel file, build every variant for every target, and read the instructions."""
     storage = open_storage(os.environ)
@@ -65,7 +72,9 @@ def compile_all(job: Job) -> Compile | Compiled:
         with children[0]:
             answer = ask(children[0], DESCRIBE, Described, job.settings.loading.limit_s)
             if isinstance(answer, Fault):
-                return Compile(loading=diagnose_loading(answer), declaration=None, builds=[], findings=[])
+                unloaded = diagnose_loading(answer)
+                Progress(f"compile {job.name}", 0).close(unloaded.reason)
+                return Compile(loading=unloaded, declaration=None, builds=[], findings=[])
             declaration = answer.declaration
             builds, compilations = _build_all(job, declaration, children)
     loaded = Verdict(outcome="passed", reason="the kernel file was imported and declares a kernel")

@@ -13,7 +13,7 @@ from assay.diagnosis import diagnose, diagnose_loading
 from assay.judgement import asked, exempt
 from assay.nursery import Nursery
 from assay.pool import Pool
-from assay.progress import Progress
+from assay.progress import Progress, told
 from assay.record import (
     Canary,
     Check,
@@ -202,7 +202,7 @@ def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: st
         (one.check.variant, one.check.case): one for of in Pool(waiting, take, progress).run(children) for one in of
     }
     tried = [found[variant.id, case] for case in subject.cases for variant in asked(declaration, case)]
-    progress.close(summary(tried))
+    progress.close(summary(tried), failures(tried))
     return tried
 
 
@@ -213,6 +213,12 @@ def canaries(tried: Iterable[Tried], gated: bool) -> list[Canary]:
         if one.readings:
             readings.setdefault(one.check.variant, one.readings)
     return [canary(variant, operand, read, gated) for variant, of in readings.items() for operand, read in of.items()]
+
+
+def failures(tried: Iterable[Tried]) -> list[str]:
+    """Return each check that failed with its cause and reason, for the terminal."""
+    checks = [one.check for one in tried if one.check.verdict.outcome == "failed"]
+    return [f"{c.case} {c.variant}: {told(c.verdict)}" for c in checks]
 
 
 def summary(tried: Iterable[Tried]) -> str:

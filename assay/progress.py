@@ -2,14 +2,18 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from assay.privacy import one_line
+from assay.record import Verdict
 
 QUIET_SECONDS = 5.0
 """Where the output is no terminal, at most one line in this time: a log of a long stage stays short."""
 WIDEST_LINE = 110
+SHOWN_FAILURES = 3
+"""Failures that are told one by one: the record has them all."""
 
 
 @dataclass
@@ -39,8 +43,16 @@ class Progress:
         """Count one more step as done."""
         self.done += 1
 
-    def close(self, summary: str) -> None:
-        """End with one line of summary."""
+    def close(self, summary: str, failures: Sequence[str] = ()) -> None:
+        """End with what failed, the first few in a line each, and one line of summary."""
         start = f"\r{'':<{self.width}}\r" if self.stream.isatty() else ""
-        self.stream.write(f"{start}{self.label}: {summary}\n")
+        told = [one_line(f"{self.label}: {failure}") for failure in failures[:SHOWN_FAILURES]]
+        more = len(failures) - SHOWN_FAILURES
+        told += [f"{self.label}: and {more} more"] if more > 0 else []
+        self.stream.write(start + "".join(f"{line}\n" for line in (*told, f"{self.label}: {summary}")))
         self.stream.flush()
+
+
+def told(verdict: Verdict) -> str:
+    """Return a verdict's cause and reason."""
+    return f"{verdict.cause or 'no cause given'}, {verdict.reason}"

@@ -85,10 +85,15 @@ def test_every_variant_has_one_build_a_target_and_twice_gives_the_same(
         "ieee/newer": TOO_OLD,
     }
     assert {b.case for b in result.builds} == {"ragged"}
-    assert capsys.readouterr().err.endswith("compile varied: 5 of 14 compiled\n")
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1] == "compile varied: 5 of 14 compiled"
+    assert said[-5] == "compile varied: ieee/idle on sm_90: declaration, the launch starts no Triton kernel"
+    assert said[-2].startswith("compile varied: and ")
 
 
-def test_a_precision_that_breaks_its_promise_is_found_out(run: Callable[..., Any]) -> None:
+def test_a_precision_that_breaks_its_promise_is_found_out_and_told(
+    run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     # It doubles a vector: nothing for a tensor core to do.
     text = changed(DOUBLE, ('Variant("f32", "block64")', 'Variant("ieee", "a"), Variant("tf32", "a")'))
     result = run("double", text, '"sm_75","sm_90"').result
@@ -98,12 +103,17 @@ def test_a_precision_that_breaks_its_promise_is_found_out(run: Callable[..., Any
         ("sm_90", "ieee", "passed", "ieee on sm_90 uses no tensor-core instructions"),
         ("sm_90", "tf32", "failed", "tf32 on sm_90 leaves the tensor cores unused"),
     ]
+    assert capsys.readouterr().err.splitlines() == [
+        f"compile double: tf32 on sm_90: instructions, {result.findings[-1].verdict.reason}",
+        "compile double: 4 of 4 compiled",
+    ]
 
 
-def test_a_file_that_does_not_load_has_no_builds(run: Callable[..., Any]) -> None:
+def test_a_file_that_does_not_load_has_no_builds(run: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     result = run("broken", "KERNEL = 7", '"sm_90"').result
     assert (result.loading.outcome, result.loading.cause) == ("failed", "declaration")
     assert (result.declaration, result.builds, result.findings) == (None, [], [])
+    assert capsys.readouterr().err == f"compile broken: {result.loading.reason}\n"
 
 
 def test_what_an_earlier_run_compiled_gives_the_same_result_and_the_run_says_so(
