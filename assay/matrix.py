@@ -9,13 +9,15 @@ from typing import get_args
 from assay.formats import distinct, listing
 from assay.outcomes import CONFLICT, FAILED, MARKS, VERIFIED, Mark, mark_of, tally
 from assay.record import Cause, Claim, Tier
-from assay.remedies import Remedy, remedy
+from assay.remedies import WITHOUT_DEVICE, Remedy, remedy, together
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 TARGET_TIERS: tuple[Tier, ...] = ("compiled", "fits", "ran", "accurate", "timed")
 WHOLE_TIERS: tuple[Tier, ...] = ("interpreted", "teeth")
 """Tiers of claims about no target."""
 NO_TARGET = "no target"
+Key = tuple[Mark, Cause | None, Remedy | None]
+"""What the claims of one gap have in common."""
 MOST_FAILURES = 60
 MOST_REASONS = 6
 
@@ -183,16 +185,37 @@ def _missing(claim: Claim) -> Mark:
     return STALE if shown == VERIFIED and claim.freshness == "stale" else shown
 
 
-def find_gaps(claims: Sequence[Claim]) -> list[Gap]:
-    """Group what was not shown by mark, by cause and by what would settle it, failures first."""
-    grouped: dict[tuple[Mark, Cause | None, Remedy | None], list[Claim]] = defaultdict(list)
+def _grouped(claims: Sequence[Claim]) -> dict[Key, list[Claim]]:
+    grouped: dict[Key, list[Claim]] = defaultdict(list)
     for claim in claims:
         grouped[_missing(claim), claim.cause, remedy(claim)].append(claim)
-    order = sorted(grouped, key=_gap_order)
-    return [_gap(*key, grouped[key]) for key in order if key[0] != VERIFIED]
+    return {key: grouped[key] for key in sorted(grouped, key=_gap_order) if key[0] != VERIFIED}
 
 
-def _gap_order(key: tuple[Mark, Cause | None, Remedy | None]) -> tuple[object, ...]:
+def find_gaps(claims: Sequence[Claim]) -> list[Gap]:
+    """Group what was not shown by mark, by cause and by what would settle it, failures first."""
+    return [_gap(*key, of) for key, of in _grouped(claims).items()]
+
+
+def fold_gaps(claims: Sequence[Claim]) -> list[Gap]:
+    """Group as `find_gaps` does, with gaps as one that differ only in the devices that would settle them."""
+    folded: dict[object, list[Key]] = defaultdict(list)
+    grouped = _grouped(claims)
+    for key, of in grouped.items():
+        shown, cause, settling = key
+        elsewhere = settling if cause in WITHOUT_DEVICE else None
+        alike = (elsewhere.command, frozenset(claim.reason for claim in of)) if elsewhere else settling
+        folded[shown, cause, alike].append(key)
+    return [_fold(keys, [claim for key in keys for claim in grouped[key]]) for keys in folded.values()]
+
+
+def _fold(keys: Sequence[Key], claims: Sequence[Claim]) -> Gap:
+    shown, cause, _ = keys[0]
+    targets = sorted({claim.target for claim in claims if claim.target}, key=natural)
+    return _gap(shown, cause, together([settling for *_, settling in keys], targets), claims)
+
+
+def _gap_order(key: Key) -> tuple[object, ...]:
     shown, cause, settling = key
     place = GAP_MARKS.index(shown) if shown in GAP_MARKS else -1
     return place, cause or "", natural(settling.machine if settling else ""), settling.command if settling else ""

@@ -1,9 +1,10 @@
 """What would settle a claim that is not verified: a command, and the machine to give it on. Pure."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from assay.record import Claim, StageName, Tier
+from assay.record import Cause, Claim, StageName, Tier
 from assay.targets import capability_of, capability_text, is_amd
 
 REPORT = "snakemake --cores 1 report"
@@ -22,6 +23,10 @@ _STAGES: dict[Tier, StageName] = {
 """The stage that decides each tier but that of planted faults, which has a target of its own."""
 
 
+WITHOUT_DEVICE: tuple[Cause, ...] = ("no-driver", "no-device")
+"""Causes of what only another machine would settle."""
+
+
 @dataclass(frozen=True)
 class Remedy:
     """A command, and in words the machine on which it would settle a claim."""
@@ -38,6 +43,14 @@ def device_for(target: str) -> str:
     return f"a machine with {'an AMD' if is_amd(target) else 'a'} GPU that is {target}"
 
 
+def together(remedies: Sequence[Remedy | None], targets: Iterable[str]) -> Remedy | None:
+    """Return one remedy for claims about several targets that the same command would settle, each on its own device."""
+    first = remedies[0]
+    if first is None or len(set(remedies)) == 1:
+        return first
+    return Remedy(f"a machine with a GPU for each of {', '.join(targets)}", first.command)
+
+
 def _again(claim: Claim) -> str:
     return f"{TEETH} -R plant" if claim.tier == "teeth" else f"{REPORT} -R {_STAGES[claim.tier]}"
 
@@ -47,7 +60,7 @@ def _of_untested(claim: Claim) -> Remedy:
         return Remedy(f"{SAME}, once what failed before it is mended", REPORT)
     if claim.tier == "teeth":
         return Remedy("any machine; one with a GPU tries each fault on that too", TEETH)
-    if claim.cause in ("no-driver", "no-device") and claim.target is not None:
+    if claim.cause in WITHOUT_DEVICE and claim.target is not None:
         return Remedy(device_for(claim.target), REPORT)
     return Remedy(SAME, _again(claim))
 

@@ -15,14 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.errors import UsageError
-from assay.matrix import TARGET_TIERS, Cell, Gap, Line, Matrix, build_matrix, find_gaps
+from assay.matrix import TARGET_TIERS, Cell, Gap, Line, Matrix, build_matrix, fold_gaps
 from assay.outcomes import mark_of
 from assay.privacy import one_line
-from assay.record import Claim, Claims
+from assay.record import Claim
 from assay.soundness import open_sound
 from assay.stage import record_path
+from assay.standing import RunRecords, stand
 from assay.status import read_results
 from assay.terminal import open_console, put, sign, text
+from assay.unclaimed import advice
 
 NARROWEST_NAME = 18
 """Columns that a variant's name may be folded to."""
@@ -30,33 +32,51 @@ NARROWEST_NAME = 18
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown: the claims, and one sentence that says where they are from and what was checked of them."""
+    """What is shown: a sentence on where it stands, the claims, and one that says where they are from and what was
+    checked of them.
+    """
 
-    claims: Claims
+    sentence: str
+    claims: Sequence[Claim]
     source: str
 
 
-def from_results() -> Shown:
+def from_results(kernel: str | None) -> Shown:
     """Read the claims under results/; RecordError where a record is missing, edited, or of other sources."""
     path = record_path("claims", None)
-    claims: Claims = read_results(path).records[path.as_posix()].result
-    return Shown(claims, f"{path}: its records are whole, and of the sources at hand")
+    if kernel is not None and not path.is_file():
+        _refuse_unclaimed(kernel)
+    run = read_results(path)
+    if kernel is not None and kernel not in run.kernels:
+        _refuse_unclaimed(kernel)
+    return chosen(run, kernel, f"{path}: its records are whole, and of the sources at hand")
 
 
-def from_bundle(path: Path) -> Shown:
+def _refuse_unclaimed(kernel: str) -> None:
+    """UsageError for a kernel that is there, of which nothing is claimed yet."""
+    told = advice(kernel)
+    if told is not None:
+        raise UsageError(f"KERNEL: expected one that is claimed about, found {kernel!r} with {told}")
+
+
+def from_bundle(path: Path, kernel: str | None) -> Shown:
     """Read the claims of a bundle; UnreadableError or UnsoundError where it is not sound."""
-    claims: Claims = open_sound(path).one("claims").result
+    records = open_sound(path).records
+    # A bundle is not compared with the sources at hand: each material is taken as it was.
+    now = {name: digest for record in records.values() for name, digest in record.materials.items()}
     source = f"{path}: sound; signatures, and freshness against the sources at hand, are what `verify` looks at"
-    return Shown(claims, source)
+    return chosen(RunRecords(str(path), records, now, published=True), kernel, source)
 
 
-def chosen_claims(claims: Sequence[Claim], kernel: str | None) -> list[Claim]:
-    """Return the claims about a kernel, and about every kernel; UsageError where none is about it."""
-    kernels = sorted({claim.kernel for claim in claims} - {"*"})
-    if kernel is not None and kernel not in kernels:
-        known = ", ".join(map(one_line, kernels)) or "none"
+def chosen(run: RunRecords, kernel: str | None, source: str) -> Shown:
+    """Return what a run shows, or what it shows of one kernel; UsageError where it claims nothing about that."""
+    if kernel is None:
+        return Shown(run.one("claims").result.status.sentence, run.claims, source)
+    if kernel not in run.kernels:
+        known = ", ".join(map(one_line, sorted(run.kernels))) or "none"
         raise UsageError(f"KERNEL: expected one that is claimed about, found {one_line(kernel)!r}; allowed: {known}")
-    return [claim for claim in claims if kernel is None or claim.kernel in (kernel, "*")]
+    claims = [claim for claim in run.claims if claim.kernel in (kernel, "*")]
+    return Shown(f"{kernel}: {stand(run, [kernel]).sentence}", claims, source)
 
 
 # What is printed, as rich has it
@@ -121,12 +141,11 @@ def _gates(claims: Sequence[Claim]) -> Iterator[RenderableType]:
             yield Text.assemble("gate ", sign(mark), " ", text(f"{mark.word}: {claim.reason}"))
 
 
-def picture(shown: Shown, kernel: str | None, width: int) -> Group:
+def picture(shown: Shown, width: int) -> Group:
     """Return all that is printed: the status, the matrix, what its signs mean, what was not shown, and the source."""
-    claims = chosen_claims(shown.claims.claims, kernel)
-    matrix, gaps = build_matrix(claims), find_gaps(claims)
-    parts: list[RenderableType] = [text(shown.claims.status.sentence), ""]
-    parts += [*_gates(claims), "", *_tables(matrix, width), _legend(matrix)]
+    matrix, gaps = build_matrix(shown.claims), fold_gaps(shown.claims)
+    parts: list[RenderableType] = [text(shown.sentence), ""]
+    parts += [*_gates(shown.claims), "", *_tables(matrix, width), _legend(matrix)]
     parts += [f"Below a target: {', '.join(TARGET_TIERS)}, in this order. A blank: nothing is claimed. *: stale."]
     parts += ["", Text("Not shown" if gaps else "All that is claimed is shown.", style="bold")]
     parts += [line for gap in gaps for line in _gap(gap)]
@@ -138,8 +157,8 @@ def main(argv: Sequence[str]) -> int:
     options = argparse.ArgumentParser(prog="python -m assay show", description="Show the matrix of claims.")
     options.add_argument("kernel", nargs="?", metavar="KERNEL", help="a kernel's name (default: all)")
     options.add_argument("--bundle", type=Path, metavar="FILE", help="a bundle, a .tar (default: results/)")
-    chosen = options.parse_args(argv)
-    shown = from_results() if chosen.bundle is None else from_bundle(chosen.bundle)
+    given = options.parse_args(argv)
+    shown = from_results(given.kernel) if given.bundle is None else from_bundle(given.bundle, given.kernel)
     console = open_console()
-    put(picture(shown, chosen.kernel, console.width), console)
+    put(picture(shown, console.width), console)
     return 0

@@ -16,12 +16,13 @@ from assay.matrix import (
     Matrix,
     build_matrix,
     find_gaps,
+    fold_gaps,
     mark,
     natural,
 )
 from assay.outcomes import CONFLICT, FAILED, VERIFIED
 from assay.record import Cause, Claim, Outcome, Tier
-from assay.remedies import remedy
+from assay.remedies import WITHOUT_DEVICE, remedy
 
 claims = st.lists(
     st.builds(
@@ -74,6 +75,19 @@ def test_gaps_count_every_claim_that_is_not_verified_or_is_stale(given_claims: l
 def test_each_gap_names_what_would_settle_all_of_its_claims(given_claims: list[Claim]) -> None:
     found = [gap.remedy for gap in find_gaps(given_claims)]
     assert {remedy(c) for c in given_claims if mark(c) != VERIFIED or c.freshness == "stale"} == set(found)
+
+
+@given(claims)
+def test_folded_gaps_lose_no_claim_and_join_only_what_needs_another_device(given_claims: list[Claim]) -> None:
+    gaps, folded = find_gaps(given_claims), fold_gaps(given_claims)
+    assert sum(gap.count for gap in folded) == sum(gap.count for gap in gaps)
+    assert [GAP_MARKS.index(gap.mark) for gap in folded] == sorted(GAP_MARKS.index(gap.mark) for gap in folded)
+    kept = [gap for gap in gaps if gap.cause not in WITHOUT_DEVICE]
+    assert [gap for gap in folded if gap.cause not in WITHOUT_DEVICE] == kept
+    told = [(gap.cause, gap.remedy and gap.remedy.command, frozenset(gap.reasons)) for gap in folded]
+    assert {(cause, command) for cause, command, _ in told} == {
+        (gap.cause, gap.remedy and gap.remedy.command) for gap in gaps
+    }
 
 
 def test_what_is_verified_but_stale_is_not_shown_yet() -> None:

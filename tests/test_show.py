@@ -12,13 +12,12 @@ import pytest
 from forge import H200, forge
 from project import PYTHON_PATH
 from records import MATMUL, SOFTMAX, Tree, claim
-from records import status as status_of
 from rich.cells import cell_len
 from rich.console import Console
 
 from assay.__main__ import main
 from assay.matrix import build_matrix
-from assay.record import Claim, Claims, Source, Unavailable
+from assay.record import Claim
 from assay.show import Shown, picture, slices
 from assay.terminal import printed
 
@@ -37,15 +36,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
 
 
 def shown(claims: list[Claim], width: int = 80, encoding: str = "utf-8", colour: bool = False) -> str:
-    absent = Unavailable(reason="none")
-    found = Claims(
-        status=status_of(claims, "PARTIALLY VERIFIED: some."),
-        claims=claims,
-        source=Source(commit=absent, dirty=absent, digest="0" * 64),
-    )
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     console = Console(file=stream, width=width, force_terminal=colour, markup=False, emoji=False, highlight=False)
-    return printed(picture(Shown(found, "from here"), None, width), console)
+    return printed(picture(Shown("PARTIALLY VERIFIED: some.", claims, "from here"), width), console)
 
 
 def test_it_shows_the_matrix_of_results_in_plain_text_where_it_is_piped(
@@ -73,6 +66,71 @@ def test_one_kernel_can_be_asked_for_and_another_is_refused(tree: Tree, capsys: 
         "",
         "assay show: KERNEL: expected one that is claimed about, found 'sofmax'; allowed: matmul, softmax\n",
     )
+
+
+def test_of_one_kernel_it_says_where_that_stands_and_not_where_others_do(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", "softmax"]) == 0
+    said = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+    assert said.startswith("softmax: ")
+    assert "under the Triton 3.6.0 interpreter 1 of 1 variants passed" in said
+    assert main(["show"]) == 0
+    assert capsys.readouterr().out.startswith("46 claims are verified.\n")
+
+
+def test_what_only_other_devices_would_settle_is_told_once_and_names_them() -> None:
+    targets = ("sm_80", "sm_90", "sm_100")
+    said = shown([claim(tier=tier, target=target, **BLOCKED) for target in targets for tier in ("ran", "timed")], 200)
+    assert re.findall("^■ blocked,.*", said, re.MULTILINE) == [
+        "■ blocked, no-driver, 6 claims: ran, timed of matmul: ieee/64x64x32 on sm_80, sm_90, sm_100"
+    ]
+    assert "    (6) no NVIDIA driver: libcuda.so.1 cannot be loaded" in said
+    assert "to settle it: snakemake --cores 1 report, on a machine with a GPU for each of sm_80, sm_90, sm_100" in said
+
+
+@pytest.fixture
+def unclaimed(tree: Tree) -> Path:
+    """A kernel beside those that are claimed about, of which one record was made by hand."""
+    Path("kernels/mine.py").write_text("KERNEL = 7\n")
+    record = Path("results/mine/interpreter.json")
+    record.parent.mkdir()
+    record.write_text("{}")
+    return record
+
+
+def refusal(kernel: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["show", kernel]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err
+
+
+STAGES = ("interpreter", "compile", "gpu", "timing")
+MINE = ["results/environment.json", "results/gate.json", *(f"results/mine/{stage}.json" for stage in STAGES)]
+MADE = f"snakemake --cores 1 {' '.join(MINE)} && python -m assay claims"
+
+
+def test_a_kernel_with_records_and_no_claims_is_told_what_makes_the_rest(
+    unclaimed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = "assay show: KERNEL: expected one that is claimed about, found 'mine' with "
+    advised = f"make what is missing with `{MADE}`\n"
+    assert refusal("mine", capsys) == f"{start}records of interpreter and no claims; {advised}"
+    Path("results/claims.json").unlink()
+    assert refusal("mine", capsys) == f"{start}records of interpreter and no claims; {advised}"
+    Path("results/matmul/gpu.json").unlink()
+    named = "".join(f" --record {path}" for path in MINE)
+    assert refusal("mine", capsys).endswith(f"with `{MADE}{named}`\n")
+    unclaimed.unlink()
+    assert "found 'mine' with no records and no claims; make what is missing" in refusal("mine", capsys)
+
+
+@pytest.mark.parametrize("name", ["../mine", "mine; true", "nobodys", "*"])
+def test_what_is_no_kernel_here_is_put_into_no_command(
+    unclaimed: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(name, capsys).endswith(f"found {name!r}; allowed: matmul, softmax\n")
 
 
 def test_a_record_that_is_stale_or_edited_is_refused_as_for_a_report(
