@@ -93,6 +93,7 @@ KERNEL = Kernel(
         Case("distant-3x300", {"rows": 3, "columns": 300}, {"x": "distant"}),
         # Patterns imposed on an input: assay/patterns.py has them all.
         Case("positive-7x300", {"rows": 7, "columns": 300}, values={"x": "positive"}),
+        Case("negative-7x300", {"rows": 7, "columns": 300}, values={"x": "negative"}),
         Case("large-7x300", {"rows": 7, "columns": 300}, values={"x": "large"}),
         Case("nan-7x300", {"rows": 7, "columns": 300}, values={"x": "one-nan"}),
         Case("inf-7x300", {"rows": 7, "columns": 300}, values={"x": "one-inf"}),

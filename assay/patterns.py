@@ -9,6 +9,7 @@ from assay.errors import AssayError
 
 Pattern = Literal[
     "positive",
+    "negative",
     "equal",
     "zero",
     "tiny",
@@ -62,6 +63,8 @@ def _row(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
 PATTERNS: dict[Pattern, Callable[[torch.Tensor], torch.Tensor]] = {
     # Random signs hide a bias: rounding errors, and truncation above all, show in sums of one sign.
     "positive": torch.abs,
+    # A 0 in place of what lies past an edge is the largest of such a row; one of both signs hides it.
+    "negative": lambda values: -values.abs(),
     "equal": lambda values: values[..., :1].expand_as(values).clone(),
     "zero": torch.zeros_like,
     "tiny": lambda values: values / _scale(values),

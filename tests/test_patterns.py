@@ -38,6 +38,17 @@ def test_every_pattern_that_can_be_named_is_there() -> None:
 
 
 @given(shapes, dtypes)
+def test_positive_and_negative_keep_every_magnitude_and_have_one_sign(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    values = made(shape, dtype)
+    positive, negative = PATTERNS["positive"](values), PATTERNS["negative"](values)
+    assert torch.equal(positive, values.abs())
+    assert torch.equal(negative, -positive)
+    assert bool(negative.signbit().all())
+
+
+@given(shapes, dtypes)
 def test_denormals_are_not_zero_and_below_the_smallest_normal_number(
     shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
