@@ -3,8 +3,9 @@
 As a program, `python -m assay.trial KERNEL DEVICE` is that child: it answers `describe` and `try` requests.
 """
 
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
