@@ -15,6 +15,12 @@ fp16x3 takes each operand as the sum of two float16, once a power of two has bro
 range: 22 bits (Ootomo & Yokota, Int. J. High Perform. Comput. Appl. 36(4), 2022, doi:10.1177/10943420221090256).
 """
 
+PLAIN = "f32"
+"""What a kernel of float32 is declared as that names no mode. It promises that nothing is multiplied in tf32, which is
+Triton's default and stands nowhere in the kernel. A cast does: it is the author's own, and held to the bounds. The
+code shows it and the rounding canary does not, which sends float32 through what takes 16-bit inputs alone.
+"""
+
 _REFUSED_DTYPE = re.compile(
     r"type \S+ not supported in this architecture|Unsupported (conversion|dtype)", re.IGNORECASE
 )

@@ -253,9 +253,8 @@ def _build_samples(process: Session, original: Original, made: list[Build], limi
     for wanted in (_wanted(original, there) for there in original.samples()):
         made.append(build(process, wanted, limit_s))
         yield place_of(wanted), made[-1].compiled
-    kept = {(f.precision, f.target) for f in original.compiled.findings if f.verdict.outcome == "passed"}
     for finding in findings(original.declaration, made):
-        if (finding.precision, finding.target) in kept and finding.verdict.outcome == "failed":
+        if (finding.precision, finding.target) in original.kept and finding.verdict.outcome == "failed":
             yield f"{finding.precision} {finding.target}", finding.verdict
 
 

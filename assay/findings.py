@@ -5,7 +5,7 @@ Pure: from the figures that the compile stage read off the binaries.
 
 from collections.abc import Sequence
 
-from assay.diagnosis import NAMED_PRECISIONS
+from assay.diagnosis import NAMED_PRECISIONS, PLAIN
 from assay.instructions import matrix_instructions, matrix_names, rounding_instructions
 from assay.record import Binary, Build, Declaration, DeclaredVariant, Finding, Verdict
 from assay.targets import Operand, is_amd, multiplies, unsuited
@@ -96,7 +96,21 @@ def _most(build: Build, operand: str) -> int:
     return max(matrix_instructions(binary.instructions.assembly, operand) for binary in build.binaries)
 
 
+def _plain(target: str, builds: Sequence[Build]) -> tuple[bool, str]:
+    """Say of f32 whether it multiplies in tf32, to which float32 alone is rounded, by default as well as on request.
+
+    Other matrix instructions are no matter: whether their 16-bit operands were so from the start, and not rounded, or
+    were cast in the kernel, as its author wrote, does not show.
+    """
+    counts = [binary.instructions.assembly for build in builds for binary in build.binaries]
+    kinds = sorted({name for count in counts for name in matrix_names(count, "tf32")})
+    said = f"multiplies in tf32 on the {_units(target)} ({', '.join(kinds)})" if kinds else "multiplies nothing in tf32"
+    return not kinds, f"{PLAIN} on {target} {said}"
+
+
 def _statement(precision: str, target: str, builds: Sequence[Build], ieee: Sequence[Build]) -> tuple[bool, str]:
+    if precision == PLAIN:
+        return _plain(target, builds)
     counts = [binary.instructions.assembly for build in builds for binary in build.binaries]
     rounding = sum(rounding_instructions(count) for count in counts)
     kept = sorted({name for count in counts for name in matrix_names(count, "f32")})
@@ -129,11 +143,11 @@ def _finding(precision: str, target: str, builds: Sequence[Build], ieee: Sequenc
     return Finding(precision=precision, target=target, statement=statement, verdict=verdict)
 
 
-def findings(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:
-    """Say, from the instructions, which precisions use the matrix units of each target.
+def _all(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:
+    """Judge the precisions of which it is known what they promise, for each target.
 
-    Only for the named precisions, since what another mode promises is not known here, and only from binaries that
-    fit: one that cannot be launched can be anything (Triton 3.7.1 leaves an empty function out of tensor memory).
+    Only from binaries that fit: one that cannot be launched can be anything (Triton 3.7.1 leaves an empty function out
+    of tensor memory).
     """
     precision_of = {variant.id: variant.precision for variant in declaration.variants}
     made: dict[tuple[str, str], list[Build]] = {}
@@ -143,5 +157,19 @@ def findings(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]
     return [
         _finding(precision, target, group, made.get((target, "ieee"), []))
         for (target, precision), group in made.items()
-        if precision in NAMED_PRECISIONS
+        if precision in (*NAMED_PRECISIONS, PLAIN)
     ]
+
+
+def findings(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:
+    """Say, from the instructions, which precisions use the matrix units of each target.
+
+    Of f32, in which most kernels multiply no matrices at all, it is said only where the promise is broken.
+    """
+    judged = _all(declaration, builds)
+    return [finding for finding in judged if finding.precision != PLAIN or finding.verdict.outcome == "failed"]
+
+
+def kept_promises(declaration: Declaration, builds: Sequence[Build]) -> set[tuple[str, str]]:
+    """Return the precisions that keep their promise, each with the target; f32 too, of which nothing is said then."""
+    return {(one.precision, one.target) for one in _all(declaration, builds) if one.verdict.outcome == "passed"}

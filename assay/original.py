@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from assay.findings import kept_promises
 from assay.record import (
     Build,
     Check,
@@ -181,6 +182,11 @@ class Original:
         for build in sorted(builds, key=lambda build: self.variants[build.variant].configuration != first):
             of.setdefault(self.variants[build.variant].precision, build)
         return list(of.values())
+
+    @cached_property
+    def kept(self) -> set[tuple[str, str]]:
+        """The precisions whose promise the kernel keeps, each with the target."""
+        return kept_promises(self.declaration, self.compiled.builds)
 
     @property
     def cases(self) -> list[str]:

@@ -111,7 +111,7 @@ def describe(found: Rounding) -> str:
 
 def judge_rounding(precision: str, found: Rounding, gated: bool) -> Verdict:
     """Compare a rounding with what the precision promises. Not `gated` under the interpreter, which multiplies alike
-    whatever the precision, and for modes of an author's own, of which nothing is promised here.
+    whatever the precision, and for f32 and modes of an author's own, of which no rounding is promised here.
     """
     said = f"operands are {describe(found)}"
     if not gated or precision not in NAMED_PRECISIONS:

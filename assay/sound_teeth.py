@@ -45,7 +45,7 @@ def _places(original: Original, tier: TierName) -> set[str]:
     """Return where a tier can see something."""
     if tier == "compile":
         builds = {build_place(build.variant, build.target, build.case) for build in original.samples()}
-        return builds | {f"{finding.precision} {finding.target}" for finding in original.compiled.findings}
+        return builds | {f"{precision} {target}" for precision, target in original.kept}
     places = {f"{case} {variant.id}" for variant, case in original.trials(tier)}
     if tier == "gpu":
         operands = get_args(Operand)

@@ -2,6 +2,7 @@
 exactly whatever the precision: what a device shows beside its results is asked for, and catches.
 """
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 from project import PYTHON_PATH
 from records import PASSED, comparison, device
-from trials import LIMIT_S, ROOT
+from trials import LIMIT_S, ROOT, changed, written
 
+from assay.building import Wanted, build
 from assay.catching import expose
-from assay.child import Child, interpreting_environment
+from assay.child import Child, compiling_environment, interpreting_environment
 from assay.correctness import Terms
-from assay.exposing import Bench, Faulty, Rest, add_up, try_faulty, try_rest
+from assay.exposing import Bench, Faulty, Rest, add_up, compile_faulty, try_faulty, try_rest
+from assay.findings import findings
 from assay.forking import Session, opening
 from assay.kernel import load
 from assay.mutation import Mutation, mutants
@@ -154,3 +157,35 @@ def test_what_takes_too_long_is_a_fault_only_where_the_kernel_itself_does_not(
     assert (exposure.verdict.outcome, exposure.passed) == (outcome, 0)
     assert "the kernel itself" in exposure.verdict.reason
     assert (exposure.verdict.cause == "timeout") == (outcome == "failed")
+
+
+IN_TF32 = ROOT / "tests" / "faults" / "float32_dot_in_tf32.py"
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    folder = tmp_path_factory.mktemp("compiler")
+    environment = {**compiling_environment(str(folder / "cache")), "PYTHONPATH": PYTHON_PATH}
+    command = [sys.executable, "-m", "assay.faulty", "none"]
+    with Child(command, environment, folder / "child.log", opening(LIMIT_S)) as made:
+        yield made
+
+
+def test_tf32_is_caught_by_the_code_of_f32_of_which_nothing_is_said_where_it_keeps_its_promise(
+    compiler: Child, tmp_path: Path
+) -> None:
+    asked = ("accumulator)\n    inside", "accumulator, input_precision='ieee')\n    inside")
+    path = written(tmp_path, IN_TF32.stem, changed(IN_TF32.read_text("utf-8"), asked))
+    declaration = load(path).declaration()
+    variant, case = declaration.variants[0], declaration.cases[0]
+    with Session(compiler, path) as process:
+        made = build(process, Wanted(variant, "sm_90", case), LIMIT_S)
+    compiled = Compile(loading=PASSED, declaration=declaration, builds=[made], findings=findings(declaration, [made]))
+    assert compiled.findings == []
+    kernel = dataclasses.replace(original("ieee"), compiled=compiled)
+    swap = next(m for m in mutants(path.read_text("utf-8")) if "'tf32'" in m.replacement)
+    path.write_text(swap.text, "utf-8")
+    faulty = Faulty(swap, path)
+    compile_faulty(compiler, faulty, kernel, LIMIT_S)
+    (exposure,) = faulty.exposures
+    assert (exposure.tier, exposure.place, exposure.verdict.cause) == ("compile", "f32 sm_90", "instructions")

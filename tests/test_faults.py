@@ -102,6 +102,7 @@ INTERPRETED: list[Row] = [
 ]
 COMPILED: list[Row] = [
     ("default_precision_dot", "instructions", r"^ieee on sm_90 uses \d+ tensor-core instructions, which is not its"),
+    ("float32_dot_in_tf32", "instructions", r"^f32 on sm_90 multiplies in tf32 on the tensor cores \(\w+\.tf32\), "),
     ("ieee_through_bfloat16", "instructions", r"^ieee on sm_90 uses \d+ tensor-core instructions, which is not its"),
     ("tf32_without_tensor_cores", "instructions", "^tf32 on sm_90 leaves the tensor cores unused, which is not its"),
 ]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, PASSED, build, replaced
 
-from assay.findings import TENSOR_MEMORY_COLUMNS, built, findings, judge_fit, judge_stack
+from assay.findings import TENSOR_MEMORY_COLUMNS, built, findings, judge_fit, judge_stack, kept_promises
 from assay.record import Build, Declaration, DeclaredVariant, Finding, Instructions, Outcome, Verdict
 
 SIMPLE = build(MATMUL.variants[0], "sm_90", "one").binaries[0]
@@ -148,7 +148,42 @@ def test_what_does_not_fit_or_has_no_binary_shows_nothing() -> None:
 
 
 def test_nothing_is_said_of_a_precision_whose_promise_is_not_known() -> None:
-    assert found([*made("f32", "sm_90", FMA), *made("ieee", "sm_90", FMA)]).keys() == {"ieee"}
+    builds = [*made("bf16", "sm_90", {"wgmma.tf32": 8}), *made("ieee", "sm_90", FMA)]
+    assert found(builds).keys() == {"ieee"}
+    assert kept_promises(declared(builds), builds) == {("ieee", "sm_90")}
+
+
+AS_TF32: list[tuple[str, list[dict[str, int]], str]] = [
+    ("sm_80", [{"mma.tf32": 8}], "f32 on sm_80 multiplies in tf32 on the tensor cores (mma.tf32)"),
+    ("sm_90", [FMA, {"wgmma.tf32": 4}], "f32 on sm_90 multiplies in tf32 on the tensor cores (wgmma.tf32)"),
+    ("sm_100", [{"tcgen05.tf32": 4}], "f32 on sm_100 multiplies in tf32 on the tensor cores (tcgen05.tf32)"),
+    ("gfx942", [{"mfma.xf32": 4}], "f32 on gfx942 multiplies in tf32 on the matrix cores (mfma.xf32)"),
+]
+
+
+@pytest.mark.parametrize(("target", "counts", "statement"), AS_TF32)
+def test_f32_multiplies_nothing_in_tf32(target: str, counts: list[dict[str, int]], statement: str) -> None:
+    builds = made("f32", target, *counts)
+    (finding,) = findings(declared(builds), builds)
+    assert finding.statement == statement
+    assert (finding.verdict.outcome, finding.verdict.cause) == ("failed", "instructions")
+    assert finding.verdict.reason == f"{statement}, which is not its promise"
+    assert kept_promises(declared(builds), builds) == set()
+
+
+@pytest.mark.parametrize("counts", [{}, FMA, {"wgmma.f16": 8}, {"wgmma.bf16": 8}, {"mma.s8": 8}, {"mfma.f32": 8}])
+def test_nothing_is_said_of_f32_where_its_promise_is_kept(counts: dict[str, int]) -> None:
+    builds = made("f32", "sm_90", counts)
+    assert findings(declared(builds), builds) == []
+    assert kept_promises(declared(builds), builds) == {("f32", "sm_90")}
+
+
+@given(st.dictionaries(st.sampled_from(["fma.f32", "mma.tf32", "mma.f16", "wgmma.bf16", "wgmma.tf32"]), st.integers(1)))
+def test_a_promise_is_kept_exactly_where_no_finding_fails(counts: dict[str, int]) -> None:
+    builds = [build for precision in ("ieee", "f32", "tf32") for build in made(precision, "sm_90", counts)]
+    failed = {one.precision for one in findings(declared(builds), builds) if one.verdict.outcome == "failed"}
+    kept = {precision for precision, _ in kept_promises(declared(builds), builds)}
+    assert (kept & failed, kept | failed) == (set(), {"ieee", "f32", "tf32"})
 
 
 @given(st.lists(st.integers(0, 4096), min_size=1, max_size=4), st.integers(0, 4096))
