@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from assay.evidence import Evidence, Records, Reference, Told
 from assay.formats import ABSENT, distinct
 from assay.outcomes import Mark
@@ -14,7 +16,10 @@ from assay.record import Binary, Build, Count, Declaration, Digest, Unavailable
 
 @dataclass(frozen=True)
 class BinaryRow:
-    """One compiled function of one variant for one target, or a build that made none. `place`: the build's."""
+    """One compiled function of one variant for one target, or a build that made none. `place`: the build's.
+
+    `variant` names the case too, where that is not the first.
+    """
 
     variant: str
     target: str
@@ -124,7 +129,9 @@ def _build_rows(evidence: Evidence) -> list[BinaryRow]:
         pointer = f"/result/builds/{place}"
         told = evidence.tell(build.compiled, pointer), evidence.tell(build.fits, pointer)
         budget = budgets.get(build.variant)
-        rows += [_binary_row(build, binary, told, place, budget) for binary in build.binaries or [None]]
+        first = evidence.artifact.result.builds[0].case
+        named = build if build.case == first else replace(build, variant=f"{build.variant}, {build.case}")
+        rows += [_binary_row(named, binary, told, place, budget) for binary in build.binaries or [None]]
     return rows
 
 
@@ -176,7 +183,7 @@ def build_compilation(kernel: str, records: Records) -> Compilation:
         kernel=kernel,
         source=evidence.at("/result/builds"),
         obstacle=None if result.loading.outcome == "passed" else loaded,
-        case=", ".join(sorted({build.case for build in result.builds})),
+        case=next((build.case for build in result.builds), ""),
         findings=_finding_rows(evidence),
         rows=rows,
         picture=_picture(kernel, evidence),

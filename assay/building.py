@@ -1,6 +1,6 @@
 """What the compile and teeth stages share: one build asked of a child process, and what its figures call for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import field
@@ -8,7 +8,9 @@ from msgspec import field
 from assay.child import Asked, Fault, ask
 from assay.diagnosis import diagnose
 from assay.findings import built, misplaced, unbuilt
-from assay.record import Binary, Build, Compilations, DeclaredVariant, Record
+from assay.judgement import asked, exempt
+from assay.record import Binary, Build, Compilations, Declaration, DeclaredVariant, Record
+from assay.targets import multiplies
 
 NOTHING_COMPILED = Compilations(made=0, reused=0)
 
@@ -54,6 +56,52 @@ def make(child: Asked, wanted: Wanted, limit_s: float) -> Made:
     if isinstance(answer, Fault):
         return Made(unbuilt(variant, target, case, diagnose(answer, wanted.variant.precision)))
     return Made(built(wanted.variant, target, case, answer.binaries), answer.compilations, answer.notes)
+
+
+class Others(Record, frozen=True, kw_only=True):
+    """A child's answer to `others`: the cases that launch other code than those before them."""
+
+    cases: list[str]
+
+
+class Translated(Record, frozen=True, kw_only=True):
+    """A child's answer to `translate`, which is nothing but that it went well."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A variant on the declared cases that it is asked of, of which the first alone is built."""
+
+    variant: DeclaredVariant
+    target: str
+    cases: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Name it for the terminal."""
+        return f"{self.target} {self.variant.id}, other cases"
+
+
+def rest_of(declaration: Declaration, variant: DeclaredVariant, targets: Sequence[str]) -> Rest | None:
+    """Return what is left of a variant, for the first target that it suits, with tensor cores if any; None without."""
+    suited = [target for target in targets if misplaced(variant, target) is None]
+    target = next((target for target in suited if multiplies(target, "tf32")), next(iter(suited), None))
+    cases = [case for case in declaration.cases if variant in asked(declaration, case)]
+    first, left = declaration.cases[0], [case for case in cases if exempt(declaration, case, variant.precision) is None]
+    return None if target is None else Rest(variant, target, (first, *(case for case in left if case != first)))
+
+
+def refused(child: Asked, rest: Rest, limit_s: float) -> Iterator[Build]:
+    """Yield a build without binaries for each case whose launch differs and which Triton's front end does not take.
+
+    Only what is wrong with the kernel's source counts. A launch can fail here for want of a device.
+    """
+    request = {"variant": rest.variant.id, "target": rest.target}
+    others = ask(child, {**request, "do": "others", "cases": list(rest.cases)}, Others, limit_s)
+    for case in [] if isinstance(others, Fault) else others.cases:
+        answer = ask(child, {**request, "do": "translate", "case": case}, Translated, limit_s)
+        verdict = diagnose(answer, rest.variant.precision) if isinstance(answer, Fault) else None
+        if verdict is not None and verdict.cause == "compile-error":
+            yield unbuilt(rest.variant.id, rest.target, case, verdict)
 
 
 def build(child: Asked, wanted: Wanted, limit_s: float) -> Build:

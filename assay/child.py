@@ -363,8 +363,10 @@ def _describe(error: BaseException) -> Answer:
     root, frames = chain[-1], [frame for link in chain for frame in traceback.extract_tb(link.__traceback__)]
     place = next((f"{scrub(f.filename)}:{f.lineno}: " for f in reversed(frames) if "/kernels/" in f.filename), "")
     reason = one_line(f"{place}{type(root).__name__}: {root}")
+    # Triton's compiler wraps too, what it refuses in a kernel's code: no assertion of the launch's own is one of those.
+    kinds = [name for name in (type(link).__name__ for link in chain) if name == "CompilationError"]
     full = root.errno if isinstance(root, OSError) and root.errno in FULL else None
-    return {"kind": type(root).__name__, "reason": reason, "full": full}
+    return {"kind": [*kinds, type(root).__name__][0], "reason": reason, "full": full}
 
 
 def open_reply() -> TextIO:

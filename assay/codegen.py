@@ -1,11 +1,12 @@
 """Compiles a kernel's own launch for a target without a GPU: the child `python -m assay.codegen KERNEL`."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from assay.buffers import guard_input, guard_output, hollow
 from assay.child import Answer, serve
 from assay.instructions import count_assembly, count_sass, local_accesses, resource_usage
 from assay.kernel import Case, Kernel, Output, Size, Variant, cast, load
-from assay.launches import binary_of, build_launchers, use_target, watch
+from assay.launches import binary_of, build_launchers, survey, translate_only, use_target, watch
 from assay.nursery import serve_or_fork
 from assay.record import Binary, Instructions, RegisterFiles
 from assay.reusing import Reuse
@@ -111,7 +112,7 @@ def _reuse(path: Path) -> Reuse | None:
 
 
 class Worker:
-    """Answers `describe`, `build` and `precompile` requests; the kernel file is imported at the first one."""
+    """Answers `describe`, `build`, `others`, `translate` and `precompile`; the first one imports the kernel file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -120,8 +121,9 @@ class Worker:
         self._known: dict[tuple[frozenset[tuple[str, int]], torch.dtype | None], tuple[Declared, Declared]] = {}
 
     def answer(self, request: Answer) -> Answer:
-        """`describe` returns the declaration; `build` the binaries of one variant for one target; `precompile` how many
-        launches of one variant it compiled into Triton's cache.
+        """`describe` returns the declaration; `build` the binaries of one variant for one target; `others` which cases
+        launch what no case before them does; `translate` nothing, if Triton's front end takes what one case launches;
+        `precompile` how many launches of one variant it compiled into Triton's cache.
         """
         self._kernel = self._kernel or self._load()
         if request["do"] == "describe":
@@ -130,6 +132,12 @@ class Worker:
             return {"launches": self._precompile(self._kernel, request)}
         target = TARGETS[request["target"]]
         use_target(*toolchain(target.name))
+        if request["do"] == "others":
+            return {"cases": self._others(self._kernel, request)}
+        if request["do"] == "translate":
+            with translate_only():
+                self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
+            return {}
         with watch(compile_only=True) as launches:
             self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
         binaries = [msgspec.to_builtins(inspect(kernel, target, self._disassemble)) for kernel in launches.compiled]
@@ -162,6 +170,19 @@ class Worker:
             for n, o in kernel.outputs(values).items()
         }
         kernel.launch(inputs, outputs, variant)
+
+    def _others(self, kernel: Kernel, request: Answer) -> list[str]:
+        """Return the cases after the first that launch what none before them does, of those that a device runs."""
+        first, known, found = request["cases"][0], set[Hashable](), list[str]()
+        for name in request["cases"]:
+            if name != first and "gpu" not in kernel.case(name).tiers:
+                continue
+            with survey() as launched, contextlib.suppress(Exception):
+                # What a launch raises that is not compiled, it may not raise where it is.
+                self._launch(kernel, request["variant"], kernel.case(name))
+            found += [] if launched <= known else [name]
+            known |= launched
+        return [name for name in found if name != first]
 
     def _precompile(self, kernel: Kernel, request: Answer) -> int:
         """Return how many launches were compiled; one that raises is none, and says why in the log."""

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from assay.building import Wanted, make
+from assay.building import Made, Rest, Wanted, make, refused, rest_of
 from assay.child import ONE_THREAD, Child, Fault, ask, compiling_environment
 from assay.correctness import DESCRIBE, Described, workers
 from assay.diagnosis import diagnose_loading
@@ -32,16 +32,33 @@ def _nursery(job: Job, cache: str, storage: Storage | Unavailable) -> Nursery:
     return Nursery([sys.executable, "-m", WORKER, str(job.kernel)], environment, job.log)
 
 
+def _take(child: Child, item: Wanted | Rest, limit_s: float) -> list[Made]:
+    if isinstance(item, Wanted):
+        return [make(child, item, limit_s)]
+    return [Made(build) for build in refused(child, item, limit_s)]
+
+
+def _in_order(found: Sequence[Build], targets: Sequence[str], declaration: Declaration) -> list[Build]:
+    """Return the first case's builds by target, then those of other cases, where the first does not fail already."""
+    first = declaration.cases[0]
+    made = {(build.variant, build.target): build for build in found if build.case == first}
+    compiled = {key for key, build in made.items() if build.compiled.outcome == "passed"}
+    others = [build for build in found if build.case != first and (build.variant, build.target) in compiled]
+    return [*(made[variant.id, target] for target in targets for variant in declaration.variants), *others]
+
+
 def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) -> tuple[list[Build], Compilations]:
-    settings, case = job.settings.compile, declaration.cases[0]
+    case, limit_s = declaration.cases[0], job.settings.compile.limit_s
     # Longest first, so that no worker is left with one long build at the end: targets without tensor cores unroll
     # every product, and variants are declared from simple to elaborate.
     targets = sorted(job.settings.targets, key=lambda target: multiplies(target, "tf32"))
     wanted = [Wanted(variant, target, case) for target in targets for variant in reversed(declaration.variants)]
-    progress = Progress(f"compile {job.name}", len(wanted))
-    answers = Pool(wanted, lambda child, item: make(child, item, settings.limit_s), progress).run(children)
-    made = {(one.build.variant, one.build.target): one.build for one in answers}
-    builds = [made[variant.id, target] for target in job.settings.targets for variant in declaration.variants]
+    rests = [rest for v in declaration.variants if (rest := rest_of(declaration, v, job.settings.targets)) is not None]
+    asked: list[Wanted | Rest] = [*wanted, *rests]
+    progress = Progress(f"compile {job.name}", len(asked))
+    found = Pool(asked, lambda child, item: _take(child, item, limit_s), progress).run(children)
+    answers = [one for each in found for one in each]
+    builds = _in_order([one.build for one in answers], job.settings.targets, declaration)
     counts = [one.compilations for one in answers]
     compilations = Compilations(made=sum(c.made for c in counts), reused=sum(c.reused for c in counts))
     progress.close(_summary(builds, compilations), _failures(declaration, builds))

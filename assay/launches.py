@@ -5,7 +5,7 @@ process only: it imports Triton and patches its launcher.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
+from triton.compiler.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
@@ -73,6 +74,80 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         yield seen
     finally:
         JITFunction.run = launch
+
+
+def _kind(value: Any) -> Hashable:
+    """Return what Triton's type of an argument comes from, where its value is no matter."""
+    if isinstance(value, tuple):
+        return tuple(_kind(one) for one in value)
+    if hasattr(value, "block_shape"):
+        return str(value.base.dtype), tuple(value.block_shape), repr(getattr(value, "layout", None))
+    return str(value.dtype) if hasattr(value, "dtype") else type(value).__name__
+
+
+def _form(function: Any, arguments: Sequence[Any], more: Mapping[str, Any]) -> Hashable:
+    """Return what a launch is compiled for: the function, its constants and options, and the types of the rest."""
+    given = {**dict(zip(function.arg_names, arguments, strict=False)), **more}
+    ordinary = {parameter.name for parameter in function.params if not parameter.is_constexpr}
+    told = ((name, _kind(value) if name in ordinary else repr(value)) for name, value in sorted(given.items()))
+    return id(function), tuple(told)
+
+
+@contextlib.contextmanager
+def survey() -> Iterator[set[Hashable]]:
+    """Collect what the launches made inside would be compiled for. None of them is compiled, let alone launched.
+
+    Alignment and whole numbers that Triton compiles for besides, since they divide by 16 or are 1, are left out: what
+    compiles with one of these compiles with another.
+    """
+    seen, launch = set[Hashable](), JITFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        seen.add(_form(self, arguments, options))
+
+    JITFunction.run = run
+    try:
+        yield seen
+    finally:
+        JITFunction.run = launch
+
+
+class _Translated(Exception):
+    """A kernel that Triton's front end has taken, at which its compiler is stopped."""
+
+
+def _stopping(make_ir: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*arguments: Any, **more: Any) -> Any:
+        make_ir(*arguments, **more)
+        raise _Translated
+
+    return made
+
+
+@contextlib.contextmanager
+def translate_only() -> Iterator[None]:
+    """Have every launch made inside go through Triton's front end alone, which takes a hundredth of what a build does.
+
+    It holds the kernel's own source, with the launch's constants, against the language's rules: what it refuses no
+    target takes, but for what a target has no instruction for. What is in Triton's cache was taken before.
+    """
+    launch, sources = JITFunction.run, [ASTSource, *ASTSource.__subclasses__()]
+    makers = {source: vars(source)["make_ir"] for source in sources if "make_ir" in vars(source)}
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        self.device_caches.clear()
+        with contextlib.suppress(_Translated):
+            launch(self, *arguments, grid=grid, warmup=True, **options)
+
+    JITFunction.run = run
+    for source, make_ir in makers.items():
+        source.make_ir = _stopping(make_ir)
+    try:
+        yield
+    finally:
+        JITFunction.run = launch
+        for source, make_ir in makers.items():
+            source.make_ir = make_ir
 
 
 def build_launchers(compiled: Iterable[Any]) -> None:

@@ -452,7 +452,10 @@ class Finding(Record, frozen=True, kw_only=True):
 
 
 class Compile(Record, frozen=True, kw_only=True):
-    """Result of the `compile` stage."""
+    """Result of the `compile` stage.
+
+    `builds`: each variant for each target, launched as the first case; then what cannot be compiled of other cases.
+    """
 
     loading: Verdict
     declaration: Declaration | None

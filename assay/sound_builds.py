@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from assay.building import rest_of
 from assay.chain import place, settings_of
 from assay.diagnosis import diagnose_again
 from assay.discrepancy import Faults, Spot
@@ -38,14 +39,37 @@ def _build(found: Build, variant: DeclaredVariant, target: str, case: str) -> Bu
     return unbuilt(variant.id, target, case, why)
 
 
+def _others(
+    declaration: Declaration, targets: Sequence[str], firsts: Sequence[Build], found: Sequence[Build]
+) -> list[Build]:
+    """Return those of the builds after the first case's that can be: another case, once each, that did not compile."""
+    compiled = {(build.variant, build.target) for build in firsts if build.compiled.outcome == "passed"}
+    possible: dict[tuple[str, str], list[str]] = {}
+    for variant in declaration.variants:
+        rest = rest_of(declaration, variant, targets)
+        if rest is not None and (variant.id, rest.target) in compiled:
+            possible[variant.id, rest.target] = list(rest.cases[1:])
+    kept = []
+    for build in found:
+        cases = possible.get((build.variant, build.target), [])
+        if build.case in cases and build.compiled.cause == "compile-error":
+            # In the order in which they are declared.
+            possible[build.variant, build.target] = cases[cases.index(build.case) + 1 :]
+            kept.append(build)
+    return kept
+
+
 def _builds(spot: Spot, declaration: Declaration, targets: Sequence[str], found: list[Build]) -> Faults:
     wanted = [(variant, target) for target in targets for variant in declaration.variants]
-    if len(wanted) != len(found):
+    others = _others(declaration, targets, found[: len(wanted)], found[len(wanted) :])
+    if len(wanted) + len(others) != len(found):
         expected = f"every declared variant for each target in its settings ({len(wanted)} builds)"
         yield spot.fault(expected, str(len(found)))
         return
-    for at, ((variant, target), build) in enumerate(zip(wanted, found, strict=True)):
+    for at, ((variant, target), build) in enumerate(zip(wanted, found, strict=False)):
         yield from spot.at(at).differ(_build(build, variant, target, declaration.cases[0]), build)
+    for at, build in enumerate(others, len(wanted)):
+        yield from spot.at(at).differ(unbuilt(build.variant, build.target, build.case, build.compiled), build)
 
 
 def compile_faults(opened: Opened, kernel: str) -> Faults:

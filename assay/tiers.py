@@ -240,6 +240,18 @@ def _build(held: Held, variant: str, target: str) -> tuple[int, Build] | None:
     return None
 
 
+def _of_other_cases(held: Held, build: Build) -> list[tuple[int, Build]]:
+    """Return the builds of the same variant and target that another case shows cannot be made."""
+    result: Compile = held.result
+    of = build.variant, build.target
+    return [(i, b) for i, b in enumerate(result.builds) if (b.variant, b.target) == of and b.case != build.case]
+
+
+def _of_case(build: Build) -> Verdict:
+    verdict = build.compiled
+    return Verdict(outcome=verdict.outcome, cause=verdict.cause, reason=f"{build.case}: {verdict.reason}")
+
+
 def _uncompiled(subject: Subject, about: About) -> Claim:
     held = subject.records["compile"]
     loading: Verdict = held.result.loading
@@ -263,8 +275,11 @@ def compiled(subject: Subject, variant: str, target: str) -> Claim:
     precision = variant.split("/", maxsplit=1)[0]
     promises = [(i, f) for i, f in enumerate(held.result.findings) if (f.precision, f.target) == (precision, target)]
     sources = [(held, f"/result/builds/{index}"), *((held, f"/result/findings/{i}") for i, _ in promises)]
+    others = _of_other_cases(held, build)
+    sources += [(held, f"/result/builds/{i}") for i, _ in others]
     said = "; ".join([build.compiled.reason, *(finding.statement for _, finding in promises)])
-    verdicts = [build.compiled] if build.compiled.outcome != "passed" else [f.verdict for _, f in promises]
+    shown = [_of_case(other) for _, other in others] + [f.verdict for _, f in promises]
+    verdicts = [build.compiled] if build.compiled.outcome != "passed" else shown
     verdict = _gathered(verdicts or [build.compiled], said)
     figures: dict[str, Number | str] = {}
     if build.binaries:

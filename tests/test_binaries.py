@@ -107,3 +107,12 @@ def test_a_kernel_that_does_not_load_says_why(loading: Verdict, obstacle: str | 
     found = section_of(Compile(loading=loading, declaration=None, builds=[], findings=[]))
     assert (found.obstacle.reason if found.obstacle else None) == obstacle
     assert (found.rows, found.findings, found.executions) == ([], [], [])
+
+
+def test_a_build_of_another_case_has_a_row_that_names_it() -> None:
+    result = compilation(MATMUL, ["sm_80"])
+    first = result.builds[0]
+    other = replaced(first, case="narrow-33x8", compiled=BROKEN, fits=NOTHING, binaries=[])
+    found = section_of(replaced(result, builds=[*result.builds, other]))
+    assert (found.case, found.rows[-1].variant) == (first.case, f"{first.variant}, narrow-33x8")
+    assert {row.variant for row in found.rows[:-1]} == {build.variant for build in result.builds}

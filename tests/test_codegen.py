@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trials import DOUBLE, ROOT, Workshop, changed, workshop, written
+from trials import DOUBLE, LIMIT_S, ROOT, Workshop, changed, workshop, written
 
-from assay.child import Fault
+from assay.child import Answer, Fault
 from assay.diagnosis import diagnose
 from assay.record import Binary
 from assay.targets import TARGETS
@@ -110,3 +110,85 @@ def test_code_that_does_not_compile_is_a_compile_error(made: Workshop, tmp_path:
     assert isinstance(fault, Fault)
     assert diagnose(fault, "f32").cause == "compile-error"
     assert "undefined" in fault.reason
+
+
+BY_SIZE = changed(
+    DOUBLE,
+    ("BLOCK=64)\n", "BLOCK=64 if x.numel() > 64 else 48)\n"),
+    ('Case("ragged", {"n": 100})', 'Case("ragged", {"n": 100}), Case("more", {"n": 4096})'),
+)
+"""In blocks of 64 but for the case `sliced`, whose block Triton does not take."""
+
+
+def others(made: Workshop, kernel: Path, *cases: str) -> list[str]:
+    request = {"kernel": str(kernel), "do": "others", "variant": "f32/block64", "target": "sm_90", "cases": cases}
+    answer = made.child.ask(request, LIMIT_S)
+    assert isinstance(answer, dict), answer
+    return list(answer["cases"])
+
+
+def translate(made: Workshop, kernel: Path, case: str) -> Answer | Fault:
+    request = {"kernel": str(kernel), "do": "translate", "variant": "f32/block64", "target": "sm_90", "case": case}
+    return made.child.ask(request, LIMIT_S)
+
+
+ONLY_INTERPRETED = changed(BY_SIZE, ('{"x": "sliced", "y": "sliced"})', '{"x": "sliced"}, tiers=("interpreter",))'))
+NARROW = changed(
+    BY_SIZE,
+    ("x, y = inputs", 'inputs["x"] = inputs["x"].half() if len(inputs["x"]) > 100 else inputs["x"]\n    x, y = inputs'),
+)
+MORE_WARPS = changed(BY_SIZE, ("else 48)\n", "else 64, num_warps=8 if x.numel() > 100 else 4)\n"))
+OTHER_FUNCTION = changed(
+    TWO,
+    ('Case("sliced", ', 'Case("one", {"n": 7}), Case("sliced", '),
+    ("second_kernel[(9,)](y)\n", "if x.numel() < 64:\n        return\n"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cases", "found"),
+    [
+        (DOUBLE, ["ragged", "sliced"], []),
+        (BY_SIZE, ["ragged", "more", "sliced"], ["sliced"]),
+        (BY_SIZE, ["sliced", "more", "ragged"], ["more"]),
+        (ONLY_INTERPRETED, ["ragged", "more", "sliced"], []),
+        (NARROW, ["ragged", "more", "sliced"], ["more", "sliced"]),
+        (MORE_WARPS, ["ragged", "more", "sliced"], ["more"]),
+        (OTHER_FUNCTION, ["ragged", "one"], []),
+        (OTHER_FUNCTION, ["one", "ragged", "sliced"], ["ragged"]),
+    ],
+    ids=["alike", "constant", "in the order asked", "on no device", "dtype", "option", "fewer", "another function"],
+)
+def test_cases_that_launch_other_code_are_found_without_compiling(
+    made: Workshop, tmp_path: Path, text: str, cases: list[str], found: list[str]
+) -> None:
+    assert others(made, written(tmp_path, "double", text), *cases) == found
+
+
+def test_the_front_end_alone_refuses_what_no_build_could_be_made_of(made: Workshop, tmp_path: Path) -> None:
+    path = written(tmp_path, "double", BY_SIZE)
+    assert translate(made, path, "ragged") == {}
+    # The refusal is the same that a build meets, and what was translated can still be built.
+    refused, unmade = translate(made, path, "sliced"), made.build(path, "f32/block64", "sm_90", "sliced")
+    assert isinstance(refused, Fault)
+    assert refused == unmade
+    assert refused.reason.endswith("ValueError: arange's range must be a power of 2")
+    assert diagnose(refused, "f32").cause == "compile-error"
+    assert len(made.build(path, "f32/block64", "sm_90", "ragged")) == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (("x, y = inputs", "assert len(inputs['x']) > 100\n    x, y = inputs"), "exception"),
+        (("2.0 * x,", "tl.sum(tl.dot(x[:, None], x[None, :]), axis=0),"), "compile-error"),
+    ],
+    ids=["of the launch", "of the compiler"],
+)
+def test_of_assertions_only_the_compilers_are_compile_errors(
+    made: Workshop, tmp_path: Path, change: tuple[str, str], cause: str
+) -> None:
+    fault = translate(made, written(tmp_path, "double", changed(DOUBLE, change)), "ragged")
+    assert isinstance(fault, Fault)
+    assert "AssertionError" in fault.reason
+    assert diagnose(fault, "f32").cause == cause

@@ -136,3 +136,40 @@ def test_what_an_earlier_run_compiled_gives_the_same_result_and_the_run_says_so(
     said = capsys.readouterr().err.splitlines()
     assert said[-3] == "compile double: 1 of 1 compiled"
     assert all("its digest is not that of its content; it is not used" in line for line in said[-2:])
+
+
+BY_SIZE = changed(
+    DOUBLE,
+    ("BLOCK=64)\n", "BLOCK=48 if x.numel() in (64, 7) else 64)\n"),
+    ('Case("ragged", {"n": 100})', 'Case("ragged", {"n": 100}), Case("short", {"n": 7})'),
+)
+
+
+def test_a_later_case_that_cannot_be_compiled_is_a_build_of_its_own(
+    run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run("double", BY_SIZE, '"sm_75","sm_90"').result
+    assert [(b.target, b.case, b.compiled.outcome) for b in result.builds] == [
+        ("sm_75", "ragged", "passed"),
+        ("sm_90", "ragged", "passed"),
+        # `sliced` has the constants of `short`.
+        ("sm_90", "short", "failed"),
+    ]
+    last = result.builds[-1]
+    assert (last.compiled.cause, last.fits.outcome, last.binaries) == ("compile-error", "untested", [])
+    assert last.compiled.reason.endswith("ValueError: arange's range must be a power of 2")
+    assert capsys.readouterr().err.endswith("compile double: 2 of 3 compiled\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('Case("short", {"n": 7})', 'Case("short", {"n": 7}, exempt={"f32": "it has no such block"})'),
+        ("x, y = inputs", "if len(inputs['x']) == 7:\n        raise ValueError('no device')\n    x, y = inputs"),
+        ("2.0 * x, mask", "2.0 * undefined, mask"),
+    ],
+    ids=["not asked", "no fault of the code", "the first case fails already"],
+)
+def test_of_other_cases_nothing_else_is_recorded(run: Callable[..., Any], change: tuple[str, str]) -> None:
+    text = changed(BY_SIZE, ("in (64, 7)", "in (7,)"), change)
+    assert [b.case for b in run("double", text, '"sm_90"').result.builds] == ["ragged"]

@@ -1,14 +1,36 @@
 """Which binaries a launch used: each once, in order, and Triton's launcher as it was afterwards."""
 
 import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 import triton
+import triton.language as tl
+from hypothesis import given
+from hypothesis import strategies as st
+from triton.compiler.compiler import ASTSource
 from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from assay.artifact import sha256_bytes
-from assay.launches import AutotunedKernel, CompileOnlyDriver, Launches, binary_of, build_launchers, watch
+from assay.launches import (
+    AutotunedKernel,
+    CompileOnlyDriver,
+    Launches,
+    binary_of,
+    build_launchers,
+    survey,
+    translate_only,
+    watch,
+)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def doubled(x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    pass
 
 
 def compiled(binary: bytes, kind: str = "cubin") -> SimpleNamespace:
@@ -92,3 +114,47 @@ def test_triton_has_what_is_built_ahead() -> None:
     assert callable(driver.CudaUtils)
     if hasattr(driver, "make_launcher"):
         assert list(inspect.signature(driver.CudaLauncher).parameters) == ["src", "metadata"]
+
+
+def kinds(first: object, second: object) -> bool:
+    """Return whether Triton compiles a launch with one argument for what it compiles it for with another."""
+    with survey() as one:
+        doubled[(1,)](first, BLOCK=4)
+    with survey() as two:
+        doubled[(1,)](second, BLOCK=4)
+    assert len(one) == len(two) == 1
+    return one == two
+
+
+def test_a_survey_tells_types_apart_and_no_values_but_those_of_constants_and_options() -> None:
+    single, half = torch.ones(16), torch.ones(16, dtype=torch.float16)
+    assert kinds(single, single[1:])
+    assert kinds(16, 1)
+    assert kinds((single, 1), (single[1:], 2))
+    assert not kinds(single, half)
+    assert not kinds(single, None)
+    assert not kinds(1, 1.0)
+    assert not kinds((single, 1), (half, 1))
+    with survey() as seen:
+        for options in ({"BLOCK": 4}, {"BLOCK": 8}, {"BLOCK": 8, "num_warps": 8}, {"BLOCK": 4}):
+            doubled[(1,)](single, **options)
+        # By position as by name.
+        doubled[(1,)](single, 4)
+    assert len(seen) == 3
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]))
+def test_a_descriptor_is_told_by_its_block(one: int, two: int) -> None:
+    tensor = torch.ones(16, 16)
+    blocks = [TensorDescriptor(tensor, [16, 16], [16, 1], [size, 4]) for size in (one, two)]
+    assert kinds(*blocks) == (one == two)
+
+
+@pytest.mark.parametrize("look", [survey, translate_only])
+def test_triton_is_as_it_was_after_a_look_that_failed(look: Callable[[], AbstractContextManager[object]]) -> None:
+    before = JITFunction.run, ASTSource.make_ir
+    with look():
+        assert JITFunction.run is not before[0]
+    with pytest.raises(ZeroDivisionError), look():
+        raise ZeroDivisionError
+    assert (JITFunction.run, ASTSource.make_ir) == before

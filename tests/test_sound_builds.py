@@ -155,3 +155,39 @@ def test_a_target_too_old_for_a_variant_has_no_build() -> None:
         f"{COMPILE}: /result/builds/0/compiled/outcome: ",
         f"{COMPILE}: /result/builds/4/compiled/outcome: ",
     ]
+
+
+def of_another_case(build: Build, **changes: Any) -> Build:
+    case = forge(None, [MATMUL]).opened().records[COMPILE].result.declaration.cases[1]
+    return replace(unbuilt(build.variant, build.target, case, FAILED), **changes)
+
+
+def compiled_for(builds: list[Build], target: str) -> Build:
+    return next(build for build in builds if build.target == target)
+
+
+def test_another_case_that_cannot_be_compiled_is_sound() -> None:
+    assert found_in(with_builds(lambda found: [*found, of_another_case(compiled_for(found, "sm_80"))])) == []
+
+
+OTHERS: dict[str, Callable[[list[Build]], list[Build]]] = {
+    "one that passed": lambda found: [of_another_case(found[4], compiled=FITS)],
+    "for want of something else": lambda found: [of_another_case(found[4], compiled=UNSUPPORTED)],
+    "of a case that is not declared": lambda found: [of_another_case(found[4], case="easy")],
+    "of the first case again": lambda found: [of_another_case(found[4], case=found[4].case)],
+    "for another target than the first with tensor cores": lambda found: [of_another_case(found[-1])],
+    "twice": lambda found: [of_another_case(found[4])] * 2,
+    "of an unknown variant": lambda found: [of_another_case(found[4], variant="ieee/easy")],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_of_other_cases_a_record_holds_only_what_cannot_be_compiled(name: str) -> None:
+    told = r"/result/builds: expected every declared variant for each target in its settings \(12 builds\), found 1[34]"
+    found = found_in(with_builds(lambda builds: [*builds, *OTHERS[name](builds)]))
+    assert any(re.match(f"{COMPILE}: ({told})", fault) for fault in found), found
+
+
+def test_a_build_of_another_case_has_no_binary() -> None:
+    found = found_in(with_builds(lambda builds: [*builds, of_another_case(builds[4], binaries=builds[4].binaries)]))
+    assert any(re.match(f"{COMPILE}: /result/builds/12/binaries: expected", fault) for fault in found), found

@@ -232,6 +232,15 @@ def compiled_as(**changes: Any) -> Compile:
     return made
 
 
+def refused_case(target: str) -> Compile:
+    """Return builds of which one more, of a later case for a target, could not be made."""
+    found = compiled_as()
+    build = next(b for b in found.builds if (b.variant, b.target) == ("tf32/64x64x32", target))
+    late = replaced(build, case="narrow-33x8", compiled=verdict("compile-error"), binaries=[])
+    made: Compile = replaced(found, builds=[*found.builds, late])
+    return made
+
+
 def timed_as(**changes: Any) -> Any:
     timing = records.timing(MATMUL, records.device())
     return replaced(timing, sweeps=[replaced(timing.sweeps[0], **changes)])
@@ -440,6 +449,24 @@ PATHS: list[tuple[str, Callable[[], Here], Tier, str | None, Outcome, Cause | No
         "failed",
         "compile-error",
         "it was compile-error",
+    ),
+    (
+        "does not compile in another case",
+        lambda: Here(compile=refused_case("sm_90")),
+        "compiled",
+        "sm_90",
+        "failed",
+        "compile-error",
+        "narrow-33x8: it was compile-error",
+    ),
+    (
+        "compiles here, and for another target not in another case",
+        lambda: Here(compile=refused_case("sm_75")),
+        "compiled",
+        "sm_90",
+        "passed",
+        None,
+        "tf32 on sm_90 takes the tensor cores",
     ),
     (
         "breaks its promise",
@@ -719,3 +746,9 @@ def test_a_device_that_no_target_names_is_claimed_about_too() -> None:
     )
     assert here.claim("accurate", "sm_86").outcome == "passed"
     assert here.claim("accurate", "sm_90").cause == "no-device"
+
+
+def test_a_case_that_cannot_be_compiled_is_pointed_at() -> None:
+    found = Here(compile=refused_case("sm_90")).claim("compiled", "sm_90")
+    last = len(refused_case("sm_90").builds) - 1
+    assert f"/result/builds/{last}" in [link.pointer for link in found.links]
