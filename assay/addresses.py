@@ -1,12 +1,15 @@
 """Refuses, under the interpreter, every access outside the tensors that a launch was given, before it happens.
 
 A GPU has no such check: it reads whatever lies there, and what it overwrites is someone else's. Guards around a tensor
-show that only where the result changes; this shows it where nothing does, and keeps the process alive.
+show that only where the result changes; this shows it where nothing does, and keeps the process alive. What a launch
+makes itself (`assay.workspaces`) has no guards, so that all of its storage may be reached: a kernel may be handed the
+middle of a padded copy.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,26 @@ Array = npt.NDArray[Any]
 Span = tuple[int, int]
 """Addresses in bytes: the first that is allowed, and the first past it that is not."""
 
-_ALLOWED: ContextVar[tuple[Span, ...]] = ContextVar("allowed", default=())
+
+@dataclass(frozen=True)
+class Allowance:
+    """What launches may reach: `spans`, whatever `made` gives when one begins, and the storages of their arguments.
+
+    Of the storages in `guarded` they may reach what is allowed by itself alone: guards lie around it.
+    """
+
+    spans: tuple[Span, ...] = ()
+    guarded: tuple[Span, ...] = ()
+    made: Callable[[], Iterable[Span]] = tuple
+
+    def of(self, tensor: torch.Tensor) -> Span:
+        """Return the span that an argument of a launch may be reached in."""
+        storage = storage_span(tensor)
+        return extent(tensor) if overlaps(storage, self.guarded) else storage
+
+
+_ARGUMENTS_ALONE = Allowance()
+_ALLOWED: ContextVar[Allowance] = ContextVar("allowed", default=_ARGUMENTS_ALONE)
 
 
 class OutsideRead(AssayError):
@@ -37,10 +59,25 @@ def extent(tensor: torch.Tensor) -> Span:
     return start, start + (elements if tensor.numel() else 0) * tensor.element_size()
 
 
+def storage_span(tensor: torch.Tensor) -> Span:
+    """Return the span of the whole storage that a tensor is a view into."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def overlaps(span: Span, others: Iterable[Span]) -> bool:
+    """Return whether a span has an address in common with another."""
+    return any(max(span[0], start) < min(span[1], stop) for start, stop in others)
+
+
 @contextlib.contextmanager
-def allowing(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
-    """Allow these tensors to every launch inside, so that a kernel may reach them through a table of pointers."""
-    token = _ALLOWED.set((*_ALLOWED.get(), *map(extent, tensors)))
+def allowing(tensors: Sequence[torch.Tensor], made: Callable[[], Iterable[Span]] = tuple) -> Iterator[None]:
+    """Allow these tensors to every launch inside, so that a kernel may reach them through a table of pointers, and of
+    their storages nothing else. `made` gives, whenever a launch begins, what may be reached besides.
+    """
+    spans, guarded = map(extent, tensors), map(storage_span, tensors)
+    before = _ALLOWED.get()
+    token = _ALLOWED.set(Allowance((*before.spans, *spans), (*before.guarded, *guarded), made))
     try:
         yield
     finally:
@@ -63,12 +100,16 @@ def _allow_arguments(interpreter: Any) -> None:
     call, copy = executor.__call__, executor._init_args_hst
 
     def calling(self: Any, *arguments: Any, **named: Any) -> Any:
-        with allowing(()):
+        token = _ALLOWED.set(_ALLOWED.get())
+        try:
             return call(self, *arguments, **named)
+        finally:
+            _ALLOWED.reset(token)
 
     def copying(self: Any, arguments: Any, named: Any) -> Any:
-        host = copy(self, arguments, named)
-        _ALLOWED.set((*_ALLOWED.get(), *map(extent, _tensors((*host[0], *host[1].values()), interpreter))))
+        host, allowed = copy(self, arguments, named), _ALLOWED.get()
+        own = map(allowed.of, _tensors((*host[0], *host[1].values()), interpreter))
+        _ALLOWED.set(replace(allowed, spans=(*allowed.spans, *allowed.made(), *own)))
         return host
 
     executor.__call__, executor._init_args_hst = calling, copying
@@ -95,7 +136,7 @@ def _check(interpreter: Any, name: str, pointers_at: int, mask_at: int | None, r
         pointers = operands[pointers_at]
         size = np.dtype(interpreter._get_np_dtype(pointers.get_element_ty())).itemsize
         active = active_lanes(pointers.data, None if mask_at is None else operands[mask_at].data)
-        outside = count_outside(active, size, _ALLOWED.get())
+        outside = count_outside(active, size, _ALLOWED.get().spans)
         if outside:
             raise refusal(f"{outside} of {active.size} lanes {verb} outside every tensor that the launch was given")
         return access(self, *operands, **named)

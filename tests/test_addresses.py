@@ -99,15 +99,17 @@ def followed(table_ptr, y_ptr, first, BLOCK: tl.constexpr):
 
 flat = torch.arange(64, dtype=torch.float32)
 x, y = flat[16:32], torch.zeros(16)
+middle, made = x[4:8], torch.zeros(64)[16:32]
 gapped = flat[16:46].as_strided((2, 10), (20, 1), 16)
 locks = torch.zeros(4, dtype=torch.int32)
 table = torch.tensor([x.data_ptr()])
 
 
-def run(kernel, *arguments, **options):
+def run(kernel, *arguments, guarded=(x,), **options):
     before = flat.clone()
     try:
-        kernel[(1,)](*arguments, **options)
+        with allowing(guarded):
+            kernel[(1,)](*arguments, **options)
     except Exception as error:
         while error.__cause__ is not None:
             error = error.__cause__
@@ -117,14 +119,24 @@ def run(kernel, *arguments, **options):
 
 
 def through_table(first, *tensors):
-    with allowing(tensors):
-        return run(followed, table, y, first, BLOCK=16)
+    return run(followed, table, y, first, BLOCK=16, guarded=tensors)
+
+
+def unguarded(first):
+    return run(copy, x, y, first, 16, BLOCK=16, guarded=())
 
 
 print(json.dumps({
     "read": run(copy, x, y, 0, 16, BLOCK=16),
     "read past": run(copy, x, y, 1, 16, BLOCK=16),
     "read before": run(copy, x, y, -2, 16, BLOCK=16),
+    "read past, unguarded": unguarded(1),
+    "read past the storage": unguarded(33),
+    "read before, unguarded": unguarded(-16),
+    "read before the storage": unguarded(-17),
+    "read around a view": run(copy, middle, y, -4, 16, BLOCK=16),
+    "read past by way of a view": run(copy, middle, y, -3, 16, BLOCK=16),
+    "read around what is unguarded": run(copy, made, y, -16, 16, BLOCK=16),
     "read past, masked": run(copy, x, y, 1, 15, BLOCK=16),
     "read nothing": run(copy, x, y, 1 << 44, 0, BLOCK=16),
     "read a gap": run(copy, gapped, y, 10, 16, BLOCK=16),
@@ -153,6 +165,13 @@ ACCESSES: dict[str, str | None] = {
     "read": None,
     "read past": READ.format("1 of 16"),
     "read before": READ.format("2 of 16"),
+    "read around a view": None,
+    "read past by way of a view": READ.format("1 of 16"),
+    "read around what is unguarded": None,
+    "read past, unguarded": None,
+    "read past the storage": READ.format("1 of 16"),
+    "read before, unguarded": None,
+    "read before the storage": READ.format("1 of 16"),
     "read past, masked": None,
     "read nothing": None,
     "read a gap": None,

@@ -483,3 +483,34 @@ def test_an_output_without_elements_is_right(tried: Bench, tmp_path: Path) -> No
         tmp_path, ('Case("ragged", {"n": 100})', 'Case("ragged", {"n": 0})'), ("(triton.cdiv(x.numel(), 64),)", "(1,)")
     )
     assert found(tried.check(path, "f32/block64", "ragged")).outcome == "passed"
+
+
+SOUND = ROOT / "tests" / "sound_kernels"
+KEPT = ("def launch(", "KEPT: list[torch.Tensor] = []\n\n\ndef launch(")
+BEYOND: list[tuple[str, str, str, str]] = [
+    ("sum_of_copies", "x_ptr + at, mask=at < n,", "x_ptr + at, mask=at < n + 1,", "1 of 14 lanes read outside"),
+    ("difference_of_padded", "pad(x, (1, 1))\n    diff", "pad(x, (0, 0))\n    diff", "lanes read outside"),
+    ("difference_of_padded", "padded[1:-1], y,", "x, y,", "1 of 64 lanes read outside"),
+    ("difference_of_padded", "padded[1:-1], y,", "x.as_strided(x.shape, (1,), x.storage_offset()), y,", "read outside"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "reason"), BEYOND)
+def test_what_lies_beyond_what_a_launch_made_is_out_of_reach(
+    tried: Bench, tmp_path: Path, name: str, old: str, new: str, reason: str
+) -> None:
+    fault = tried.check(planted(SOUND / f"{name}.py", tmp_path, (old, new)), "f32/block64", "ragged-77")
+    assert isinstance(fault, Fault)
+    assert fault.kind == "OutsideRead"
+    assert reason in fault.reason
+
+
+def test_what_a_launch_made_may_be_kept_for_the_next(tried: Bench, tmp_path: Path) -> None:
+    """Only a launch that makes nothing itself shows this: the second seed's."""
+    keeps = "    KEPT[:] = KEPT or [x.half() for x in inputs.values()]\n    copies = KEPT\n"
+    fills = "    for kept, x in zip(copies, inputs.values(), strict=True):\n        kept.copy_(x)\n"
+    made = ("    copies = [x.half() for x in inputs.values()]\n", keeps + fills)
+    path = planted(SOUND / "sum_of_copies.py", tmp_path, KEPT, made)
+    check = tried.check(path, "f32/block64", "ragged-77", [1, 2])
+    assert isinstance(check, Check), check
+    assert check.verdict.outcome == "passed", check.verdict.reason
