@@ -16,6 +16,7 @@ import triton.language as tl
 
 from assay.addresses import check_addresses
 from assay.errors import AssayError
+from assay.front_end import keep_captured, refuse_methods, yield_to_tensors
 from assay.marks import keep_marks, marked
 from assay.narrowing import conversion
 from assay.schedules import watch_programs
@@ -49,6 +50,9 @@ def mend_interpreter() -> None:
 
     builder = interpreter.InterpreterBuilder
     _read_loop_bounds(interpreter)
+    yield_to_tensors(tl.constexpr)
+    keep_captured(interpreter.FunctionRewriter)
+    refuse_methods(tl.core, _refusing)
     _choose_without_timing(autotuner.Autotuner)
     _refuse_foreign_code(builder, (libdevice, cuda, cuda.libdevice, hip, hip.libdevice))
     if not hasattr(builder, "create_dot_scaled"):
