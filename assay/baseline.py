@@ -12,6 +12,7 @@ import torch
 from assay.child import Answer
 from assay.kernel import Kernel, Problem, ReductionBound, Tensors, Variant, cast, load, widen
 from assay.record import Verdict
+from assay.workspaces import Workspaces, reachable
 
 
 def _failed(cause: str, reason: str) -> Verdict:
@@ -25,7 +26,10 @@ def _launch(kernel: Kernel, variant: Variant, values: Tensors, device: str) -> T
     in it would be chance, and a NaN there passes.
     """
     outputs = {n: torch.zeros(o.shape, dtype=o.dtype, device=device) for n, o in kernel.outputs(values).items()}
-    kernel.launch({name: value.to(device) for name, value in values.items()}, outputs, variant)
+    inputs = {name: value.to(device) for name, value in values.items()}
+    # A script lets a kernel reach all that it makes, through a table of pointers too.
+    with reachable(Workspaces(), device, (*inputs.values(), *outputs.values())):
+        kernel.launch(inputs, outputs, variant)
     return {name: output.cpu().to(torch.float64) for name, output in outputs.items()}
 
 

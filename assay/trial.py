@@ -14,7 +14,6 @@ import msgspec
 import torch
 from msgspec import structs
 
-from assay.addresses import allowing
 from assay.buffers import (
     BLANK,
     BLANK_BYTES,
@@ -43,7 +42,7 @@ from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_flo
 from assay.schedules import Schedule, Watch, watching
 from assay.uncleared import filled_with, uncleared
 from assay.undefined import DECIDED, Lanes, blamed, undefined_lanes
-from assay.workspaces import Workspaces
+from assay.workspaces import Workspaces, reachable
 
 Guards = Mapping[str, Guarded]
 
@@ -125,17 +124,13 @@ def _workspaces(bench: Bench) -> Workspaces:
     return Workspaces()
 
 
-def _allowed(bench: Bench, guarded: Sequence[torch.Tensor]) -> contextlib.AbstractContextManager[None]:
-    """Say what launches may reach. A device checks no address, so nobody need look what is made there."""
-    return _workspaces(bench).allowed(guarded) if bench.device == "cpu" else allowing(guarded)
-
-
 def _launch(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> Verdict | None:
     """Launch on the guarded views; a launch that swaps a view for a tensor of its own has not written the output."""
     given = {name: held.tensor for name, held in outputs.items()}
     handed = dict(given)
     taken = {name: held.tensor for name, held in inputs.items()}
-    with uncleared(), _allowed(bench, (*taken.values(), *given.values())):
+    guarded = (*taken.values(), *given.values())
+    with uncleared(), reachable(_workspaces(bench), bench.device, guarded):
         returned = bench.kernel.launch(taken, handed, variant)
     if bench.device != "cpu":
         torch.cuda.synchronize()

@@ -44,6 +44,16 @@ def _is_gone(storage: StorageWeakRef) -> bool:
     return bool(storage.expired())  # type: ignore[no-untyped-call]
 
 
+def reachable(
+    workspaces: Workspaces, device: str, tensors: Sequence[torch.Tensor]
+) -> contextlib.AbstractContextManager[None]:
+    """Say what launches on a device ('cpu' under the interpreter) may reach: these tensors and what is made inside.
+
+    Only the interpreter checks addresses, so that nobody need look what is made on a device.
+    """
+    return workspaces.allowed(tensors) if device == "cpu" else allowing(tensors)
+
+
 class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Tells of every tensor on the host that torch gives back."""
 

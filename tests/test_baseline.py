@@ -1,11 +1,18 @@
 """The reference script's way, as weak as it is: what it catches, and what it lets pass that it should not."""
 
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
+from project import PYTHON_PATH
+from trials import LIMIT_S, ROOT
 
 from assay.baseline import look
+from assay.child import Child, Fault, ask, interpreting_environment
+from assay.correctness import DESCRIBE, Described
+from assay.forking import Session, opening
 from assay.kernel import (
     Bound,
     Case,
@@ -18,6 +25,7 @@ from assay.kernel import (
     Variant,
     Work,
 )
+from assay.record import Verdict
 
 Launch = Callable[[Tensors, Tensors, Variant], None]
 
@@ -103,3 +111,19 @@ def test_what_the_kernel_raises_is_for_the_caller() -> None:
 
     with pytest.raises(ValueError, match="no"):
         looked(launch)
+
+
+@pytest.mark.parametrize("name", ["double_through_pointers", "sum_of_copies", "difference_of_padded"])
+def test_a_sound_kernel_may_reach_through_pointers_what_a_script_lets_it(tmp_path: Path, name: str) -> None:
+    """Under the interpreter, which has no reason to refuse what runs in the script."""
+    command = [sys.executable, "-m", "assay.faulty", "cpu"]
+    environment = {**interpreting_environment(), "PYTHONPATH": PYTHON_PATH}
+    path = ROOT / "tests" / "sound_kernels" / f"{name}.py"
+    with Child(command, environment, tmp_path / "child.log", opening(LIMIT_S)) as child, Session(child, path) as asked:
+        described = ask(asked, DESCRIBE, Described, LIMIT_S)
+        assert not isinstance(described, Fault), described
+        case, variant = described.declaration.cases[0], described.declaration.variants[0].id
+        request = {"do": "baseline", "case": case, "variants": [variant], "seed": 1}
+        verdict = ask(asked, request, Verdict, LIMIT_S)
+    assert not isinstance(verdict, Fault), verdict
+    assert verdict.outcome == "passed"
