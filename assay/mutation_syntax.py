@@ -11,6 +11,8 @@ _PARAMETERS = {
     "store": ("pointer", "value", "mask", "boundary_check"),
     "dot": ("input", "other", "acc", "input_precision", "allow_tf32"),
     "full": ("shape", "value"),
+    # Alone among atomic operations it takes no mask.
+    "atomic_cas": ("pointer", "cmp", "val"),
 }
 # What the result does not depend on.
 _HINTS = {"assume", "device_assert", "static_assert", "device_print", "static_print"}
@@ -37,7 +39,7 @@ def is_access(call: ast.Call) -> bool:
 
 def _parameters(call: ast.Call) -> tuple[str, ...]:
     name = called(call)
-    return _ATOMIC if name.startswith("atomic_") else _PARAMETERS.get(name, ())
+    return _PARAMETERS.get(name, _ATOMIC if name.startswith("atomic_") else ())
 
 
 def argument(call: ast.Call, name: str) -> ast.expr | None:

@@ -33,6 +33,7 @@ EXAMPLES: dict[Operator, list[tuple[str, str]]] = {
         (STORE, "tl.store(y_ptr + row * x_row + column * x_col, y)"),
         ("x = tl.load(p, inside, 0.0)", "x = tl.load(p)"),
         ("tl.store(p, y, inside)", "tl.store(p, y)"),
+        ("tl.atomic_max(p, y, inside)", "tl.atomic_max(p, y)"),
         ("x = tl.load(p, boundary_check=(0,))", "x = tl.load(p)"),
     ],
     "drop-conjunct": [
@@ -204,6 +205,7 @@ def test_every_operator_has_a_sentence_and_an_example() -> None:
         ("perturb-constant", "c = a[1 + 1]\nd = tl.sum(a, axis=-1)"),
         ("perturb-constant", "flag = n == True"),
         ("plain-atomic", "before = tl.atomic_add(p, v)"),
+        ("drop-mask", "while tl.atomic_cas(p, 0, 1) == 1:\n    pass"),
         ("neighbour-row", "p = tl.make_block_ptr(y_ptr, (n,), (1,), (0,), (8,), (0,))\ntl.store(p, y)"),
         ("shift-comparison", "tl.device_assert(row < n)\ntl.assume(n > 0)"),
         ("neighbour-row", "buffer.store(y)"),
