@@ -48,10 +48,17 @@ def judge(comparison: Comparison) -> Verdict:
     past = f"elements of '{comparison.output}' are past the {comparison.rule} bound"
     share = f"{comparison.past_bound} of {comparison.elements} {past}"
     place = f"at {tuple(worst.index)} got {as_float(worst.got):.9g}, want {as_float(worst.want):.9g}"
-    allowed = f"an error of at most {as_float(worst.bound):.3g} is allowed"
     return Verdict(
-        outcome="failed", cause="wrong-value" if finite else "not-finite", reason=f"{share}: {place}; {allowed}"
+        outcome="failed", cause="wrong-value" if finite else "not-finite", reason=f"{share}: {place}; {_allowed(worst)}"
     )
+
+
+def _allowed(worst: Worst) -> str:
+    """Say what would be within the bound, as `is_within` has it."""
+    bound = as_float(worst.bound)
+    if math.isfinite(bound):
+        return f"an error of at most {bound:.3g} is allowed"
+    return "NaN is wanted there" if math.isnan(as_float(worst.want)) else "nothing else is allowed there"
 
 
 def judge_all(comparisons: Sequence[Comparison]) -> Verdict:

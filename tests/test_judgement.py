@@ -2,11 +2,12 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, PASSED, comparison, replaced
 
-from assay.judgement import asked, contrasts, error_of, exempt, honoured, is_within, judge_all, judge_repeat
+from assay.judgement import asked, contrasts, error_of, exempt, honoured, is_within, judge, judge_all, judge_repeat
 from assay.record import Check, Contrast, Repeat, Unavailable, Worst, as_float, number
 
 DECLARATION = MATMUL.declaration()
@@ -121,6 +122,21 @@ def test_an_element_is_within_a_finite_bound_or_exactly_as_wanted(
     worst = Worst(index=[0], got=number(got), want=number(want), error=number(error), bound=number(bound))
     same = got == want or (math.isnan(got) and math.isnan(want))
     assert is_within(worst) == (same or (math.isfinite(bound) and error <= bound))
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "bound", "words"),
+    [
+        (2.0, 1.0, 0.25, "got 2, want 1; an error of at most 0.25 is allowed"),
+        (2.0, math.nan, math.nan, "got 2, want nan; NaN is wanted there"),
+        (2.0, math.inf, math.inf, "got 2, want inf; nothing else is allowed there"),
+        (2.0, 1.0, math.nan, "got 2, want 1; nothing else is allowed there"),
+    ],
+)
+def test_a_failure_says_what_would_be_within_the_bound(got: float, want: float, bound: float, words: str) -> None:
+    worst = Worst(index=[0], got=number(got), want=number(want), bound=number(bound), error=number(abs(got - want)))
+    assert not is_within(worst)
+    assert judge(replaced(comparison(), past_bound=1, worst=worst)).reason.endswith(words)
 
 
 def test_a_case_asked_once_is_asked_of_each_precisions_first_configuration() -> None:
