@@ -29,6 +29,9 @@ from assay.record import Cause, Record, Verdict
 REPLY_VARIABLE = "ASSAY_REPLY_FD"
 PARENT_VARIABLE = "ASSAY_PARENT_PID"
 LARGEST_REPLY_BYTES = 32 * 2**20
+REPORTED = "PassManager::run failed"
+"""What Triton's compiler raises where it has printed what is wrong as an `error:`, among other things."""
+LARGEST_REPORT_BYTES = 2**20
 ENDING_S = 5.0
 """How long a child that closed its answer pipe may take to end; its exit code is the best reason there is."""
 RELEASING_S = 30.0
@@ -283,6 +286,16 @@ class Child:
             return ""
         return f"; it last printed: {one_line(lines[-1], 160)}" if lines else ""
 
+    def _first_error(self) -> str:
+        try:
+            with self._log.open("rb") as log:
+                log.seek(self._log_start)
+                printed = log.read(LARGEST_REPORT_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        found = next((line for line in printed.splitlines() if "error: " in line), "").partition("error: ")[2]
+        return f": {one_line(found, 160)}" if found else ""
+
     def _answer(self, line: bytes) -> Answer | Fault:
         try:
             # As strict as for a record: what no record can hold would only fail when the stage writes its own.
@@ -301,7 +314,7 @@ class Child:
             raise OSError(full, os.strerror(full), f"{tempfile.gettempdir()} or Triton's cache")
         if reply.get("last"):
             self.stop()
-        return Fault("exception", reason, kind)
+        return Fault("exception", reason + (self._first_error() if REPORTED in reason else ""), kind)
 
     def _crashed(self) -> Fault:
         assert self._process is not None

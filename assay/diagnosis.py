@@ -45,6 +45,25 @@ _BY_DESIGN: dict[str, Cause] = {
 """What a tier cannot run whatever the kernel does right."""
 
 
+_HINTS: list[tuple[re.Pattern[str], str]] = [
+    (
+        re.compile("Torch not compiled with CUDA enabled|Expected a cuda device|Found no NVIDIA driver"),
+        "without a GPU a launch gets tensors of the CPU, so that it may ask a device only where `x.is_cuda`",
+    ),
+    (
+        re.compile("PassManager::run failed"),
+        "where the target lacks what the kernel needs, `capability=` says so",
+    ),
+]
+"""What to do about a reason that does not say it."""
+
+
+def _advised(reason: str) -> str:
+    """Return a reason with what to do about it, once."""
+    hints = [hint for pattern, hint in _HINTS if pattern.search(reason) and hint not in reason]
+    return "; ".join([reason, *hints])
+
+
 def _refuses_precision(fault: Fault, precision: str) -> bool:
     return precision in INPUT_PRECISIONS and "input_precision" in fault.reason and precision in fault.reason
 
@@ -57,7 +76,7 @@ def diagnose(fault: Fault, precision: str) -> Verdict:
         return Verdict(outcome="inapplicable", cause="unsupported-precision", reason=fault.reason)
     if _REFUSED_DTYPE.search(fault.reason):
         return Verdict(outcome="inapplicable", cause="unsupported-dtype", reason=fault.reason)
-    return Verdict(outcome="failed", cause=_KINDS.get(fault.kind, fault.cause), reason=fault.reason)
+    return Verdict(outcome="failed", cause=_KINDS.get(fault.kind, fault.cause), reason=_advised(fault.reason))
 
 
 def diagnose_again(verdict: Verdict, precision: str) -> Verdict:

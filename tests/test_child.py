@@ -58,6 +58,11 @@ def handler(request):
             raise RuntimeError("a consequence") from error
     if do == "write":
         raise OSError(request["errno"], os.strerror(request["errno"]))
+    if do == "compile":
+        print("module {", flush=True)
+        for line in request["printed"]:
+            os.write(2, line.encode() + b"\\n")
+        raise RuntimeError("PassManager::run failed")
     if do == "exit":
         sys.exit(3)
     if do == "interrupt":
@@ -206,6 +211,28 @@ def test_a_reason_shows_nothing_that_was_printed_for_an_earlier_question(start: 
     child = start()
     assert "OutOfResources" in str(child.ask({"do": "raise"}, LIMIT_S))
     assert child.ask({"do": "abort"}, LIMIT_S) == Fault("crash", "the process was killed by SIGABRT")
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (
+            ["x.py:3:7: error: op needs a float", "module {", "<unknown>:0: error: there were failures"],
+            "op needs a float",
+        ),
+        (["error: " + "x" * 500], "x" * 77 + " ... " + "x" * 77),
+        (["a warning"], ""),
+        ([], ""),
+    ],
+)
+def test_what_the_compiler_printed_first_of_its_failure_is_told(
+    start: Callable[..., Child], printed: list[str], told: str
+) -> None:
+    child = start()
+    child.ask({"do": "compile", "printed": ["error: of another question"]}, LIMIT_S)
+    fault = child.ask({"do": "compile", "printed": printed}, LIMIT_S)
+    reason = "RuntimeError: PassManager::run failed"
+    assert fault == Fault("exception", f"{reason}: {told}" if told else reason, "RuntimeError")
 
 
 def test_an_interrupted_child_is_a_crash_that_shows_the_last_line(start: Callable[..., Child]) -> None:

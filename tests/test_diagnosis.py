@@ -3,6 +3,7 @@
 from typing import get_args
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,35 @@ FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
 def test_a_variants_fault(fault: Fault, precision: str, outcome: Outcome, cause: Cause) -> None:
     verdict = diagnose(fault, precision)
     assert (verdict.outcome, verdict.cause, verdict.reason) == (outcome, cause, fault.reason)
+
+
+CPU = "without a GPU a launch gets tensors of the CPU, so that it may ask a device only where `x.is_cuda`"
+NEEDS = "where the target lacks what the kernel needs, `capability=` says so"
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("kernels/k.py:9: AssertionError: Torch not compiled with CUDA enabled", CPU),
+        ("ValueError: Expected a cuda device, but got: cpu", CPU),
+        ("RuntimeError: Found no NVIDIA driver on your system. Please check", CPU),
+        ("RuntimeError: PassManager::run failed: operand #0 must be floating-point-like", NEEDS),
+    ],
+)
+def test_a_reason_that_does_not_say_what_to_do_is_told_with_it_once(reason: str, advice: str) -> None:
+    verdict = diagnose(Fault("exception", reason, reason.partition(":")[0]), "f32")
+    assert (verdict.outcome, verdict.cause, verdict.reason) == ("failed", "exception", f"{reason}; {advice}")
+    assert diagnose_again(verdict, "f32") == verdict
+
+
+def test_what_torch_says_without_a_device_is_what_the_advice_is_about() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a device")
+    for device in (0, "cpu"):
+        with pytest.raises((AssertionError, RuntimeError, ValueError)) as raised:
+            torch.cuda.get_device_properties(device)
+        verdict = diagnose(Fault("exception", f"{raised.typename}: {raised.value}", raised.typename), "f32")
+        assert verdict.reason.endswith(CPU)
 
 
 LOADING: list[tuple[Fault, Cause]] = [
