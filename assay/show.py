@@ -24,7 +24,7 @@ from assay.stage import record_path
 from assay.standing import RunRecords, stand
 from assay.status import read_results
 from assay.terminal import open_console, put, sign, text
-from assay.unclaimed import advice
+from assay.unclaimed import command, found
 
 NARROWEST_NAME = 18
 """Columns that a variant's name may be folded to."""
@@ -54,9 +54,12 @@ def from_results(kernel: str | None) -> Shown:
 
 def _refuse_unclaimed(kernel: str) -> None:
     """UsageError for a kernel that is there, of which nothing is claimed yet."""
-    told = advice(kernel)
-    if told is not None:
-        raise UsageError(f"KERNEL: expected one that is claimed about, found {kernel!r} with {told}")
+    there = found(kernel)
+    if there is not None:
+        raise UsageError(
+            f"KERNEL: expected one that is claimed about, found {kernel!r} with {there}; "
+            f"make what is missing with `{command(kernel)}`"
+        )
 
 
 def from_bundle(path: Path, kernel: str | None) -> Shown:

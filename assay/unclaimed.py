@@ -16,13 +16,13 @@ def needed(kernel: str) -> list[Path]:
     return [record_path(stage, None) for stage in WHOLE] + [record_path(stage, kernel) for stage in PER_KERNEL]
 
 
-def advice(kernel: str) -> str | None:
-    """Say what there is of a kernel in this folder and what makes the rest; None where there is no such kernel."""
+def found(kernel: str) -> str | None:
+    """Say what there is of a kernel in this folder; None where there is no such kernel."""
     if not re.fullmatch(KERNEL_NAME, kernel) or not Path("kernels", f"{kernel}.py").is_file():
         return None
     there = [stage for stage in PER_KERNEL if record_path(stage, kernel).is_file()]
     records = f"records of {', '.join(there)}" if there else "no records"
-    return f"{records} and no claims; make what is missing with `{command(kernel)}`"
+    return f"{records} and no claims"
 
 
 def command(kernel: str) -> str:
