@@ -64,6 +64,7 @@ def mend_interpreter() -> None:
     pad_block_pointers(tl.core)
     _pass_over_nan(builder)
     keep_marks(builder, interpreter.ReduceOps)
+    _wrap_sums(interpreter.ReduceOps)
     _name_bfloat16(builder)
     _convert(builder)
     _convert_bits(interpreter)
@@ -99,6 +100,23 @@ def _pass_over_nan(builder: Any) -> None:
     """
     builder.create_maxnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)
     builder.create_minnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmin)
+
+
+def _wrap_sums(reduction: Any) -> None:
+    """Let a sum of integers wrap in their own type, as a GPU's does.
+
+    NumPy adds 32 bits up in 64, and a total that does not fit back raises OverflowError where it is one number.
+    """
+    add = reduction.sum
+
+    def wrapping(self: Any, input: Any) -> Any:
+        data = input.handle.data
+        if data.dtype.kind not in "iu":
+            return add(self, input)
+        total = np.sum(data, axis=self.axis, keepdims=self.keep_dims, dtype=data.dtype)
+        return self.to_tensor(total, input.dtype)
+
+    reduction.sum = wrapping
 
 
 def _choose_without_timing(autotuner: Any) -> None:
