@@ -54,6 +54,7 @@ def mend_interpreter() -> None:
     keep_captured(interpreter.FunctionRewriter)
     refuse_methods(tl.core, _refusing)
     _choose_without_timing(autotuner.Autotuner)
+    _refuse_missing(builder)
     _refuse_foreign_code(builder, (libdevice, cuda, cuda.libdevice, hip, hip.libdevice))
     if not hasattr(builder, "create_dot_scaled"):
         # From Triton 3.8 on the interpreter has it.
@@ -147,6 +148,20 @@ def _refuse_foreign_code(builder: Any, libraries: Iterable[ModuleType]) -> None:
         for name, function in inspect.getmembers(library, inspect.isfunction):
             if not name.startswith("_"):
                 setattr(library, name, _refusing(f"{function.__module__}.{name}"))
+
+
+def _refuse_missing(builder: Any) -> None:
+    """Refuse what the language asks of its compiler and the interpreter has not, by the name that it has there.
+
+    It would end in an AttributeError, as if the kernel were at fault: in Triton 3.7 additions through a descriptor do.
+    """
+
+    def missing(self: Any, name: str) -> Callable[..., Any]:
+        if name.startswith("create_"):
+            return _refusing(f"'{name.removeprefix('create_')}'")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    builder.__getattr__ = missing
 
 
 def _refusing(what: str) -> Callable[..., Any]:

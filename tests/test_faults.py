@@ -146,6 +146,7 @@ SHOWN_BY_SIZE = {
 
 NOT_INTERPRETED = {
     "add_by_inline_assembly": "cannot run inline assembly; a GPU can run this kernel$",
+    "sums_through_descriptor": "cannot run 'descriptor_reduce'; a GPU can run this kernel$",
     "tanh_by_libdevice": r"cannot run triton\.language\.extra\.libdevice\.tanh; a GPU can run this kernel$",
 }
 """Sound kernels that only a device can run."""
