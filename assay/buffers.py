@@ -5,8 +5,9 @@ around an input, so that a load past an edge shows in the result, and a fence ar
 as a third pattern, so that an element never written is told from one that was computed.
 """
 
+import contextlib
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -167,6 +168,10 @@ class Guarded:
         return False
 
 
+Guards = Mapping[str, Guarded]
+"""Guarded tensors by the names of inputs or outputs."""
+
+
 def _sparse(length: int, dtype: torch.dtype) -> torch.Tensor:
     """Return memory of which only what is touched takes room: a tensor of gigabytes with a few rows in it."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
@@ -217,3 +222,24 @@ def reset(output: Guarded, blank: int | None = None) -> None:
     """Fence an output and blank its elements, as before its first launch; with another pattern than usual if given."""
     output.fill(FENCE[output.dtype.itemsize])
     output.bits().fill_(BLANK[output.dtype.itemsize] if blank is None else blank)
+
+
+def contents(outputs: Guards) -> list[torch.Tensor]:
+    """Return a copy of what outputs hold, as integers, in their order."""
+    return [held.bits().clone() for held in outputs.values()]
+
+
+def differing(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> int:
+    """Return how many elements differ between two contents."""
+    return sum(int((a != b).sum()) for a, b in zip(one, other, strict=True))
+
+
+@contextlib.contextmanager
+def restored(outputs: Guards) -> Iterator[list[torch.Tensor]]:
+    """Give what outputs hold, which launches inside may overwrite, and put it back behind them."""
+    before = contents(outputs)
+    try:
+        yield before
+    finally:
+        for held, bits in zip(outputs.values(), before, strict=True):
+            held.bits().copy_(bits)

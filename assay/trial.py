@@ -3,16 +3,14 @@
 As a program, `python -m assay.trial KERNEL DEVICE` is that child: it answers `describe` and `try` requests.
 """
 
-import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 import torch
-from msgspec import structs
 
 from assay.buffers import (
     BLANK,
@@ -22,11 +20,14 @@ from assay.buffers import (
     POISON,
     UNCLEARED,
     UNDEFINED,
-    Guarded,
+    Guards,
     bytes_needed,
+    contents,
+    differing,
     guard_input,
     guard_output,
     reset,
+    restored,
 )
 from assay.child import Answer, serve
 from assay.comparison import compare_all
@@ -39,12 +40,11 @@ from assay.multiplier import Multiplier, measured, pose
 from assay.nursery import serve_or_fork
 from assay.patterns import impose
 from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_float
-from assay.schedules import Schedule, Watch, watching
+from assay.reordering import Reordered
+from assay.schedules import watching
 from assay.uncleared import filled_with, uncleared
 from assay.undefined import DECIDED, Lanes, blamed, undefined_lanes
 from assay.workspaces import Workspaces, reachable
-
-Guards = Mapping[str, Guarded]
 
 FITS_ALL: tuple[Layout, ...] = ("contiguous", "sliced")
 """Layouts that any tensor can have; the others take two axes."""
@@ -174,14 +174,12 @@ def _blank_bytes(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards
     blank, bytes_ = _blank(outputs), {n: held for n, held in outputs.items() if held.dtype.itemsize == 1}
     if not any(bool(blank[name].any()) for name in bytes_):
         return blank
-    first = _bits(outputs)
-    for held in outputs.values():
-        reset(held, BLANK_BYTES[1] if held.dtype.itemsize == 1 else None)
-    _launch(bench, variant, inputs, outputs)
-    for name, held in bytes_.items():
-        blank[name] &= held.bits() == BLANK_BYTES[1]
-    for held, bits in zip(outputs.values(), first, strict=True):
-        held.bits().copy_(bits)
+    with restored(outputs):
+        for held in outputs.values():
+            reset(held, BLANK_BYTES[1] if held.dtype.itemsize == 1 else None)
+        _launch(bench, variant, inputs, outputs)
+        for name, held in bytes_.items():
+            blank[name] &= held.bits() == BLANK_BYTES[1]
     return blank
 
 
@@ -257,14 +255,6 @@ def _shapes(kernel: Kernel, outputs: Mapping[str, Output], want: Tensors) -> Ver
     return None
 
 
-def _bits(outputs: Guards) -> list[torch.Tensor]:
-    return [held.bits().clone() for held in outputs.values()]
-
-
-def _differing(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> int:
-    return sum(int((a != b).sum()) for a, b in zip(one, other, strict=True))
-
-
 def _busily(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> list[torch.Tensor]:
     """Launch once more. The device is busy when the outputs are blanked, so that a launch on a stream of its own, which
     does not wait for that, writes first and is blanked.
@@ -273,7 +263,7 @@ def _busily(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards) -> 
     for held in outputs.values():
         reset(held)
     _launch(bench, variant, inputs, outputs)
-    return _bits(outputs)
+    return contents(outputs)
 
 
 def _overtaken(outputs: Guards) -> Verdict | None:
@@ -288,80 +278,17 @@ def _overtaken(outputs: Guards) -> Verdict | None:
 
 def _repeat(bench: Bench, variant: Variant, inputs: Guards, outputs: Guards, launches: Launches) -> Repeat | Verdict:
     """Launch again on the same inputs and compare bits; the outputs end as the first launch left them."""
-    first = _bits(outputs)
-    second = _busily(bench, variant, inputs, outputs)
-    overtaken = _overtaken(outputs)
-    if overtaken is not None:
-        return overtaken
-    differing, settled = _differing(first, second), True
-    if differing:
-        later = [_busily(bench, variant, inputs, outputs) for _ in range(LATER_LAUNCHES)]
-        settled = all(_differing(second, bits) == 0 for bits in later)
-    for held, bits in zip(outputs.values(), first, strict=True):
-        held.bits().copy_(bits)
+    with restored(outputs) as first:
+        second = _busily(bench, variant, inputs, outputs)
+        overtaken = _overtaken(outputs)
+        if overtaken is not None:
+            return overtaken
+        changed, settled = differing(first, second), True
+        if changed:
+            later = [_busily(bench, variant, inputs, outputs) for _ in range(LATER_LAUNCHES)]
+            settled = all(differing(second, bits) == 0 for bits in later)
     elements = sum(bits.numel() for bits in first)
-    return Repeat(differing=differing, elements=elements, settled=settled, atomics=launches.atomics())
-
-
-@dataclass(frozen=True)
-class Reordered:
-    """Launches once more, under other schedules of the interpreter. The outputs end as the first launch left them."""
-
-    bench: Bench
-    variant: Variant
-    inputs: Guards
-    outputs: Guards
-
-    @contextlib.contextmanager
-    def launched(self, schedule: Schedule) -> Iterator[None]:
-        """Launch over outputs that are blank again, and let them be looked at inside."""
-        first = _bits(self.outputs)
-        try:
-            for held in self.outputs.values():
-                reset(held)
-            with watching([held.tensor for held in self.inputs.values()], schedule):
-                _launch(self.bench, self.variant, self.inputs, self.outputs)
-            yield
-        finally:
-            for held, bits in zip(self.outputs.values(), first, strict=True):
-                held.bits().copy_(bits)
-
-    def differs(self, schedule: Schedule) -> str | None:
-        """Say how what a launch leaves under a schedule differs from what the outputs hold, or None."""
-        first = _bits(self.outputs)
-        try:
-            with self.launched(schedule):
-                differing = _differing(first, _bits(self.outputs))
-        except Exception as error:
-            # A program that finds what it did not before may do anything with it.
-            return f"the launch raises {type(error).__name__}"
-        return f"{differing} of {sum(bits.numel() for bits in first)} output elements differ" if differing else None
-
-    def raced(self, watch: Watch) -> Verdict | None:
-        """Say that the result depends on the order in which programs run, where a conflict gives reason to ask.
-
-        Launched as before it must be the same again: what changes by itself shows nothing about order.
-        """
-        if not watch.alternatives or self.differs("in order") is not None:
-            return None
-        for schedule in watch.alternatives:
-            said = self.differs(schedule)
-            if said is not None:
-                how = "run at once" if schedule == "at once" else "and lanes run in reversed order"
-                return _failed("race", f"{said} where programs {how}: {watch.conflict}")
-        return None
-
-    def strays(self, watch: Watch, case: Case, seed: int) -> Verdict | None:
-        """Say that the result is past its bounds where elements are combined in groups, if any are combined at all."""
-        if not watch.combines:
-            return None
-        with self.launched("grouped"):
-            left = {name: held.tensor.clone() for name, held in self.outputs.items()}
-        judged = judge_all(_compared(self.bench, self.variant, case, seed, left))
-        if judged.outcome == "passed":
-            return None
-        reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
-        return structs.replace(judged, reason=reason)
+    return Repeat(differing=changed, elements=elements, settled=settled, atomics=launches.atomics())
 
 
 ONCE = Unavailable(reason="launched once: the interpreter runs programs in one order")
@@ -411,8 +338,13 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
         return Outcome(repeat, comparisons)
     verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
     if verdict.outcome == "passed":
-        again = Reordered(bench, variant, inputs, outputs)
-        verdict = again.raced(watch) or again.strays(watch, case, seed) or verdict
+        again = Reordered(
+            inputs,
+            outputs,
+            launch=lambda: _launch(bench, variant, inputs, outputs),
+            judge=lambda left: judge_all(_compared(bench, variant, case, seed, left)),
+        )
+        verdict = again.raced(watch) or again.strays(watch) or verdict
     return Outcome(verdict, comparisons, repeat, left if verdict.cause in DECIDED else {})
 
 

@@ -1,0 +1,69 @@
+"""Launches once more under other schedules of the interpreter, and says what the result owes to the usual one."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from msgspec import structs
+
+from assay.buffers import Guards, contents, differing, reset, restored
+from assay.dependence import Left
+from assay.record import Verdict
+from assay.schedules import Schedule, Watch, watching
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """What was launched, on guarded tensors, and how results are judged. Outputs stay as the first launch left them."""
+
+    inputs: Guards
+    outputs: Guards
+    launch: Callable[[], object]
+    judge: Callable[[Left], Verdict]
+
+    @contextlib.contextmanager
+    def launched(self, schedule: Schedule) -> Iterator[list[torch.Tensor]]:
+        """Launch over outputs that are blank again, for a look inside; give what the first launch left."""
+        with restored(self.outputs) as first:
+            for held in self.outputs.values():
+                reset(held)
+            with watching([held.tensor for held in self.inputs.values()], schedule):
+                self.launch()
+            yield first
+
+    def differs(self, schedule: Schedule) -> str | None:
+        """Say how what a launch leaves under a schedule differs from what the first one left, or None."""
+        try:
+            with self.launched(schedule) as first:
+                changed = differing(first, contents(self.outputs))
+        except Exception as error:
+            # A program that finds what it did not before may do anything with it.
+            return f"the launch raises {type(error).__name__}"
+        return f"{changed} of {sum(bits.numel() for bits in first)} output elements differ" if changed else None
+
+    def raced(self, watch: Watch) -> Verdict | None:
+        """Say that the result depends on the order in which programs run, where a conflict gives reason to ask.
+
+        Launched as before it must be the same again: what changes by itself shows nothing about order.
+        """
+        if not watch.alternatives or self.differs("in order") is not None:
+            return None
+        for schedule in watch.alternatives:
+            said = self.differs(schedule)
+            if said is not None:
+                how = "run at once" if schedule == "at once" else "and lanes run in reversed order"
+                reason = f"{said} where programs {how}: {watch.conflict}"
+                return Verdict(outcome="failed", cause="race", reason=reason)
+        return None
+
+    def strays(self, watch: Watch) -> Verdict | None:
+        """Say that the result is past its bounds where elements are combined in groups, if any are combined at all."""
+        if not watch.combines:
+            return None
+        with self.launched("grouped"):
+            judged = self.judge({name: held.tensor.clone() for name, held in self.outputs.items()})
+        if judged.outcome == "passed":
+            return None
+        reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
+        return structs.replace(judged, reason=reason)
