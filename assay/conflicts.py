@@ -14,20 +14,22 @@ from assay.addresses import Array
 class Access:
     """The lanes of one load or store: their addresses (flat, uint64), and the program, numbered in the order they ran.
 
-    `behind` has a bit for each program that an atomic operation has put before this access.
+    `behind` has a bit for each program that an atomic operation has put before this access. `line`: where in the kernel
+    file it stands, or "" outside one.
     """
 
     program: int
     addresses: Array
     behind: int = 0
+    line: str = ""
 
 
 class Conflict(NamedTuple):
     """What two programs do to one address, or two lanes of one store."""
 
     kind: Literal["lanes", "store", "load"]
-    one: int
-    other: int
+    one: Access
+    other: Access
 
 
 def in_order(one: Access, other: Access) -> bool:
@@ -54,9 +56,9 @@ def _between_stores(stores: Sequence[Access], addresses: Array, owners: Array) -
     same = addresses[1:] == addresses[:-1]
     for one, other in np.unique(np.stack((owners[:-1][same], owners[1:][same]), axis=1), axis=0).tolist():
         if one == other:
-            yield Conflict("lanes", stores[one].program, stores[one].program)
+            yield Conflict("lanes", stores[one], stores[one])
         elif not in_order(stores[one], stores[other]):
-            yield Conflict("store", stores[one].program, stores[other].program)
+            yield Conflict("store", stores[one], stores[other])
 
 
 def _with_loads(
@@ -69,5 +71,5 @@ def _with_loads(
             first, past = first[stored], past[stored]
             for owner in np.unique(owners[first]).tolist():
                 if not in_order(load, stores[owner]):
-                    yield Conflict("load", load.program, stores[owner].program)
+                    yield Conflict("load", load, stores[owner])
             first = first + 1

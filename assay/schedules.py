@@ -16,9 +16,11 @@ counters and flags do.
 
 import contextlib
 import copy
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +28,7 @@ import torch
 
 from assay.addresses import Array, Span, active_lanes, extent
 from assay.conflicts import Access, Conflict, first_conflict
+from assay.privacy import scrub
 
 Schedule = Literal["in order", "at once", "reversed", "grouped"]
 Place = tuple[int, int, int]
@@ -96,7 +99,7 @@ class Running:
         """Keep what one load or store did."""
         if self.lanes < MOST_LANES:
             self.lanes += addresses.size
-            accesses.append(Access(self.program, addresses, self.behind[-1]))
+            accesses.append(Access(self.program, addresses, self.behind[-1], _line()))
 
     def touch(self, addresses: Array) -> None:
         """Remember who was the last to touch what may be a flag."""
@@ -136,13 +139,23 @@ class Running:
 
 
 def described(found: Conflict, places: Sequence[Place]) -> str:
-    """Say what a conflict is about."""
-    one, other = places[found.one], places[found.other]
-    return {
+    """Say what a conflict is about, and where in the kernel file."""
+    one, other = places[found.one.program], places[found.other.program]
+    said = {
         "lanes": f"several lanes of one store of program {one} write to one address",
         "store": f"programs {one} and {other} store to one address",
         "load": f"program {one} loads what program {other} stores in the same launch",
     }[found.kind]
+    lines = dict.fromkeys(access.line for access in (found.one, found.other) if access.line)
+    return f"{said} ({' and '.join(lines)})" if lines else said
+
+
+def _line() -> str:
+    """Return the line of the kernel file that runs, as a refusal of an address names it, or "" outside one."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and "/kernels/" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return "" if frame is None else f"{scrub(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)

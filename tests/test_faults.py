@@ -50,9 +50,12 @@ HANDED = (
     r"^1 of 1 elements of the outputs change with what torch.empty hands out: .* nobody wrote: 1 of 1 elements of 'y'"
 )
 NEVER = r"elements of output '[yc]' were never written"
-AT_ONCE = r"^\d+ of \d+ output elements differ where programs run at once: program.* in the same launch$|one address$"
+LINES = r"\(\S*kernels/\w+\.py:\d+( and \S*kernels/\w+\.py:\d+)?\)$"
+AT_ONCE = rf"^\d+ of \d+ output elements differ where programs run at once: program.* (same launch|one address) {LINES}"
 GROUPED = r"^where what is reduced or scanned is combined in groups, as on a GPU, \d+ of 60 elements of 'y' are past"
-REVERSED = r"^\d+ of \d+ output elements differ where programs and lanes run in reversed order: (program|several lanes)"
+REVERSED = (
+    rf"^\d+ of \d+ output elements differ where programs and lanes run in reversed order: (program|several).*{LINES}"
+)
 
 INTERPRETED: list[Row] = [
     ("constant_output", "wrong-value", PAST),

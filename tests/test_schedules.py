@@ -5,11 +5,12 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from project import PYTHON_PATH
 
 from assay.child import interpreting_environment
-from assay.conflicts import Conflict
+from assay.conflicts import Access, Conflict
 from assay.schedules import described
 
 SCRIPT = """
@@ -226,10 +227,15 @@ def test_two_elements_make_no_groups_and_nothing_is_combined_without_a_function(
     assert ran["sum"]["combines"] is False
 
 
-def test_every_kind_of_conflict_has_its_words() -> None:
+def test_every_kind_of_conflict_has_its_words_and_its_lines() -> None:
     places = [(0, 0, 0), (0, 1, 0)]
-    assert [described(Conflict(kind, 1, 0), places) for kind in ("lanes", "store", "load")] == [
-        "several lanes of one store of program (0, 1, 0) write to one address",
-        "programs (0, 1, 0) and (0, 0, 0) store to one address",
-        "program (0, 1, 0) loads what program (0, 0, 0) stores in the same launch",
+    one, other = (Access(program, np.zeros(1, np.uint64), line=f"kernels/k.py:{program}") for program in (1, 0))
+    assert [described(Conflict(kind, one, other), places) for kind in ("lanes", "store", "load")] == [
+        f"{words} (kernels/k.py:1 and kernels/k.py:0)"
+        for words in (
+            "several lanes of one store of program (0, 1, 0) write to one address",
+            "programs (0, 1, 0) and (0, 0, 0) store to one address",
+            "program (0, 1, 0) loads what program (0, 0, 0) stores in the same launch",
+        )
     ]
+    assert described(Conflict("lanes", one, one), places).endswith(" (kernels/k.py:1)")
