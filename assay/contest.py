@@ -5,6 +5,7 @@ Runs in the timing stage's child process.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
@@ -37,6 +38,14 @@ class TensorDevice(sampling.Device, Protocol):
     """A device that torch can put tensors on."""
 
     place: str
+
+    @property
+    def streams(self) -> Sequence[AbstractContextManager[object]]:
+        """Return contexts: what is queued in one goes to a stream of its own. Rounds take them in turn.
+
+        A launch's way to the device is a little longer on one stream than on another, for all launches on it alike, and
+        no two processes are given the same streams.
+        """
 
     def identity(self) -> Identity:
         """Return which device this is."""
@@ -166,6 +175,13 @@ class Contest:
         self.prepared[name] = Prepared(binary_sha256=list(digests), no_replay=missing)
         return self.prepared[name]
 
+    def _warm_up(self, launches: Sequence[Launch], warmup: int) -> None:
+        # On each stream: a library may set up a workspace for each, and torch keeps freed memory by stream.
+        for stream in self.device.streams:
+            with stream:
+                _launch_all(turns(launches, warmup))
+            self.device.synchronise()
+
     def enter(self, name: str, warmup: int, repeats: int) -> Prepared:
         """Compile, warm up and record an entrant, then forget what it wrote."""
         if name in self.prepared:
@@ -173,15 +189,15 @@ class Contest:
         try:
             launches = self._launches(name)
             with watch() as launched:
-                for launch in turns(launches, warmup):
-                    launch()
-            self.device.synchronise()
+                self._warm_up(launches, warmup)
         except torch.OutOfMemoryError as error:
             # It spoils nothing: those that entered before stay.
             self.leave(name)
             return Prepared(binary_sha256=[], refused=_out_of_memory(error))
         prepared = self._open(name, launches, repeats, launched.digests())
         _blank(self.outputs.get(name, ()))
+        # Whoever launches next may do so on another stream.
+        self.device.synchronise()
         return prepared
 
     def enter_again(self, name: str, of: str, repeats: int) -> Prepared:

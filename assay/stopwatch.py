@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ from assay.sampling import (
     Subject,
     take_round,
 )
+
+STREAMS = 8
+"""Streams that rounds take in turn."""
 
 
 def target_of(properties: Any) -> str:
@@ -73,6 +77,9 @@ class CudaDevice:
         rocm = torch.version.hip
         self._card = Unavailable(reason="AMD SMI is not asked") if rocm else find_card(str(self._properties.uuid))
         self._recording = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        more = [torch.cuda.Stream() for _ in range(1, STREAMS)]  # type: ignore[no-untyped-call]
+        streams = (torch.cuda.current_stream(), *more)
+        self.streams: Sequence[AbstractContextManager[object]] = [torch.cuda.stream(one) for one in streams]
 
     def identity(self) -> Identity:
         """Return the device's UUID."""
@@ -219,7 +226,9 @@ class Worker:
         return contest.enter_again(name, request["again"], repeats) if request.get("again") else entered
 
     def _round(self, request: Answer) -> Round:
-        return take_round(self._device, self._held(request).lanes, request["order"], request["repeats"])
+        contest, streams = self._held(request), self._device.streams
+        with streams[request["turn"] % len(streams)]:
+            return take_round(self._device, contest.lanes, request["order"], request["repeats"])
 
     def _check(self, request: Answer) -> Checked:
         return self._held(request).check(request["entrant"])

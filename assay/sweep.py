@@ -113,9 +113,9 @@ def supply(bench: Bench, entrants: Sequence[Entrant]) -> tuple[Inputs | Unavaila
     return answer, prepare(bench, entrants)
 
 
-def _round(bench: Bench, order: Sequence[str], ready: Mapping[str, Prepared]) -> Round | Fault:
+def _round(bench: Bench, turn: int, order: Sequence[str], ready: Mapping[str, Prepared]) -> Round | Fault:
     settings = bench.settings
-    answer = bench.ask("round", Round, settings.limit_s, order=list(order), repeats=settings.repeats)
+    answer = bench.ask("round", Round, settings.limit_s, turn=turn, order=list(order), repeats=settings.repeats)
     if isinstance(answer, Fault):
         return answer
     replayed = {name for name in order if ready[name].no_replay is None}
@@ -129,10 +129,10 @@ def _take(
 ) -> Taken:
     """Take at most `rounds` rounds, until `end` names a reason to stop after one."""
     taken, spent_ns = list[Round](), 0
-    for order in schedule(rounds, names, bench.seed):
+    for turn, order in enumerate(schedule(rounds, names, bench.seed)):
         bench.show("sampling in rounds")
         start = time.monotonic_ns()
-        answer = _round(bench, order, field.ready)
+        answer = _round(bench, turn, order, field.ready)
         spent_ns += time.monotonic_ns() - start
         if isinstance(answer, Fault):
             reason = f"sampling stopped after {len(taken)} of {rounds} rounds: {answer.reason}"

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +80,12 @@ class HostDevice:
     """Runs a launch at once and reads the host's clock."""
 
     place = "cpu"
+
+    @property
+    def streams(self) -> Sequence[AbstractContextManager[object]]:
+        """Return the only one there is."""
+        return (nullcontext(),)
+
     cache: int | None = None
     memory: int | None = None
 

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from assay.artifact import convert
 from assay.child import Child, Fault, compiling_environment
 from assay.record import Accuracy, Inputs, Unavailable
 from assay.sampling import Checked, Limits, Prepared, Round, Subject, value_count
-from assay.stopwatch import Worker
+from assay.stopwatch import STREAMS, Worker
 
 PROJECT = Path(assay.__file__).parents[1]
 SIZE = {"size": "n64", "seed": 7}
@@ -28,7 +29,8 @@ def prepare(worker: Worker, name: str, warmup: int = 1, **more: Any) -> Prepared
 
 
 def take(worker: Worker, *order: str, **more: Any) -> Round:
-    return convert(worker.answer({"do": "round", **SIZE, "order": order, "repeats": 3, **more}), Round, "answer")
+    request = {"do": "round", **SIZE, "turn": 0, "order": order, "repeats": 3, **more}
+    return convert(worker.answer(request), Round, "answer")
 
 
 def check(worker: Worker, name: str) -> Checked:
@@ -91,6 +93,26 @@ def test_a_twin_launches_what_the_other_does_in_a_recording_of_its_own(tmp_path:
     assert first.launches is second.launches
     assert first.recording is not second.recording
     assert take(worker, twin, "ieee/right").replays_ns.keys() == {twin, "ieee/right"}
+
+
+def test_rounds_take_the_streams_in_turn_and_a_warm_up_takes_each(tmp_path: Path) -> None:
+    entered = list[str]()
+
+    @contextmanager
+    def stream(name: str) -> Iterator[None]:
+        entered.append(name)
+        yield
+
+    class Streaming(HostDevice):
+        @property
+        def streams(self) -> Sequence[AbstractContextManager[object]]:
+            return [stream(name) for name in "abc"]
+
+    worker = toy(tmp_path, ("ieee", "right"), device=Streaming)
+    prepare(worker, "ieee/right", warmup=2)
+    for turn in range(5):
+        take(worker, "ieee/right", turn=turn)
+    assert entered == [*"abc", *"abcab"]
 
 
 def test_limits_come_from_the_device(tmp_path: Path) -> None:
@@ -213,9 +235,10 @@ def test_the_real_device_times_a_kernel(tmp_path: Path) -> None:
             assert found.no_replay is None
         twin = {"entrant": "twin", "again": variants[0], "warmup": 3, "repeats": 3}
         convert(real.ask({"do": "prepare", **about, **twin}, 300), Prepared, "answer")
-        answer = real.ask({"do": "round", **about, "order": [*names, "twin"], "repeats": 3}, 60)
-        taken = convert(answer, Round, "answer")
-        assert all(taken.samples_ns[name] > 0 < taken.replays_ns[name] for name in [*names, "twin"])
+        for turn in range(STREAMS + 1):
+            request = {"do": "round", **about, "turn": turn, "order": [*names, "twin"], "repeats": 3}
+            taken = convert(real.ask(request, 60), Round, "answer")
+            assert all(taken.samples_ns[name] > 0 < taken.replays_ns[name] for name in [*names, "twin"])
         for name in names:
             checked = convert(real.ask({"do": "check", **about, "entrant": name}, 60), Checked, "answer")
             assert (checked.verdict is not None) == (name in variants)
