@@ -75,7 +75,7 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     further round of a size is started, and that one round may take.
     """
 
-    half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.0007
+    half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.0005
     minimum_s: Annotated[float, Meta(ge=0, le=86400)] = 2.0
     rounds: Annotated[int, Meta(ge=6, le=MOST_ROUNDS)] = 3000
     fewest_rounds: Annotated[int, Meta(ge=6, le=MOST_ROUNDS)] = 20

@@ -23,11 +23,29 @@ from assay.launches import watch
 from assay.multiplier import Multiplier, measured, pose
 from assay.privacy import one_line
 from assay.record import Accuracy, Inputs, TimedInput, Unavailable, Verdict, number
-from assay.sampling import Checked, Identity, Lane, Launch, Limits, Prepared, Recording, set_count, turns, value_count
+from assay.sampling import (
+    Checked,
+    Heat,
+    Identity,
+    Lane,
+    Launch,
+    Limits,
+    Prepared,
+    Recording,
+    Round,
+    heats,
+    marked,
+    set_count,
+    take_round,
+    turns,
+    value_count,
+)
 
 Outputs = Mapping[str, Guarded]
 Precast = tuple[torch.dtype | None, int]
 """A dtype that inputs are cast to, and the number of a set."""
+Share = tuple[Sequence[int], Sequence[Launch]]
+"""Sets, and the launches of one sample of them."""
 
 
 class OutputError(AssayError):
@@ -97,6 +115,7 @@ class Contest:
         self.outputs: dict[str, list[Outputs]] = {}
         self.returned: dict[str, dict[int, Any]] = {}
         self.lanes: dict[str, Lane] = {}
+        self.sampled: dict[str, set[int]] = {}
         self.prepared: dict[str, Prepared] = {}
 
     def _make(self, seed: int) -> dict[str, torch.Tensor]:
@@ -162,25 +181,31 @@ class Contest:
         declared, place = self.kernel.outputs(inputs), self.device.place
         return {n: guard_output(o.shape, o.dtype, self._layout(n), place) for n, o in declared.items()}
 
-    def _recorded(self, launches: Sequence[Launch], repeats: int) -> Recording | Unavailable:
+    def _recorded(self, launches: Sequence[Launch]) -> Recording | Unavailable:
         try:
-            return self.device.record(turns(launches, repeats))
+            return self.device.record(launches)
         except CaptureError as error:
             return Unavailable(reason=str(error))
 
-    def _open(self, name: str, launches: Sequence[Launch], repeats: int, digests: Sequence[str]) -> Prepared:
-        recording = self._recorded(launches, repeats)
-        missing = recording if isinstance(recording, Unavailable) else None
-        self.lanes[name] = Lane(launches, None if isinstance(recording, Unavailable) else recording)
+    def _open(self, name: str, shares: Sequence[Share], digests: Sequence[str]) -> Prepared:
+        """Record each share of an entrant's launches: there is a recording of all, or of none."""
+        recordings = [self._recorded(launches) for _, launches in shares]
+        missing = next((one for one in recordings if isinstance(one, Unavailable)), None)
+        kept = [None if missing or isinstance(one, Unavailable) else one for one in recordings]
+        self.lanes[name] = Lane([Heat(*share, one) for share, one in zip(shares, kept, strict=True)])
         self.prepared[name] = Prepared(binary_sha256=list(digests), no_replay=missing)
         return self.prepared[name]
 
-    def _warm_up(self, launches: Sequence[Launch], warmup: int) -> None:
-        # On each stream: a library may set up a workspace for each, and torch keeps freed memory by stream.
-        for stream in self.device.streams:
+    def _warm_up(self, first: Sequence[Launch], further: Sequence[Launch]) -> float:
+        """Launch on the first stream and on each further one, since a library may set up a workspace for each, and
+        torch keeps freed memory by stream; return what the shortest launch took, in ns.
+        """
+        pairs = []
+        for place, stream in enumerate(self.device.streams):
             with stream:
-                _launch_all(turns(launches, warmup))
+                pairs += [marked(self.device, launch) for launch in (further if place else first)]
             self.device.synchronise()
+        return min(self.device.elapsed_ns(*pair) for pair in pairs)
 
     def enter(self, name: str, warmup: int, repeats: int) -> Prepared:
         """Compile, warm up and record an entrant, then forget what it wrote."""
@@ -189,26 +214,38 @@ class Contest:
         try:
             launches = self._launches(name)
             with watch() as launched:
-                self._warm_up(launches, warmup)
+                # What a peer returned is held for all sets at a time, each in memory of the stream it was made on.
+                further = launches[:1] if name in self.outputs else launches
+                launch_ns = self._warm_up(turns(launches, warmup), further)
         except torch.OutOfMemoryError as error:
             # It spoils nothing: those that entered before stay.
             self.leave(name)
             return Prepared(binary_sha256=[], refused=_out_of_memory(error))
-        prepared = self._open(name, launches, repeats, launched.digests())
+        parts = heats(len(launches), launch_ns, repeats)
+        shares = [(part, turns(launches[part.start : part.stop], repeats)) for part in parts]
+        prepared = self._open(name, shares, launched.digests())
         _blank(self.outputs.get(name, ()))
         # Whoever launches next may do so on another stream.
         self.device.synchronise()
         return prepared
 
-    def enter_again(self, name: str, of: str, repeats: int) -> Prepared:
-        """Enter an entrant under a second name: the same launches into the same outputs, in a recording of its own."""
-        return self._open(name, self.lanes[of].launches, repeats, self.prepared[of].binary_sha256)
+    def enter_again(self, name: str, of: str) -> Prepared:
+        """Enter an entrant under a second name: the same launches into the same outputs, in recordings of its own."""
+        shares = [(heat.sets, heat.launches) for heat in self.lanes[of].heats]
+        return self._open(name, shares, self.prepared[of].binary_sha256)
 
     def leave(self, name: str) -> None:
         """Let go of what an entrant holds."""
-        for held in (self.lanes, self.prepared, self.outputs, self.returned):
+        for held in (self.lanes, self.prepared, self.outputs, self.returned, self.sampled):
             held.pop(name, None)
         self.device.trim()
+
+    def take(self, turn: int, order: Sequence[str]) -> Round:
+        """Take the round of this number: a sample of each of these entrants, in this order."""
+        taken = {name: self.lanes[name].heat(turn) for name in order}
+        for name, heat in taken.items():
+            self.sampled.setdefault(name, set()).update(heat.sets)
+        return take_round(self.device, taken)
 
     # Checking
 
@@ -226,26 +263,28 @@ class Contest:
     def _check_variant(self, variant: Variant) -> Checked:
         outputs, lane = self.outputs[variant.id], self.lanes[variant.id]
         multiplier = measured(self.kernel, variant, self.device.place)
-        found, left = self._judge(variant, multiplier, "after timing"), _bits(outputs)
-        modes: dict[str, Launch] = {"launched": partial(_launch_all, lane.launches)}
-        if lane.recording is not None:
-            modes["replayed"] = lane.recording.play
+        # A round or two leave sets that no sample was taken of.
+        sampled = sorted(self.sampled.get(variant.id, self.sets))
+        found, left = self._judge(variant, multiplier, sampled, "after timing"), _bits(outputs)
+        modes: dict[str, list[Launch]] = {"launched": [launch for heat in lane.heats for launch in heat.launches]}
+        if plays := [heat.recording.play for heat in lane.heats if heat.recording is not None]:
+            modes["replayed"] = plays
         for how, mode in modes.items():
             # The rounds leave what the mode that came last wrote; here each writes alone.
             _blank(outputs)
-            mode()
+            _launch_all(mode)
             self.device.synchronise()
             if _passed(found) and not _same(outputs, left):
-                found = self._judge(variant, multiplier, f"{how} once more after timing")
+                found = self._judge(variant, multiplier, self.sets, f"{how} once more after timing")
         return found
 
-    def _judge(self, variant: Variant, multiplier: Multiplier | None, when: str) -> Checked:
+    def _judge(self, variant: Variant, multiplier: Multiplier | None, sets: Iterable[int], when: str) -> Checked:
         accuracies = list[Accuracy]()
         verdict = Verdict(outcome="passed", reason="what the timed launches wrote is within the bound")
-        for index, outputs in enumerate(self.outputs[variant.id]):
+        for index in sets:
             wide, want = self._wanted(variant.dtype, index)
             problem = pose(self.kernel, variant, self.case.size, wide, want, multiplier=multiplier)
-            got = {name: held.tensor for name, held in outputs.items()}
+            got = {name: held.tensor for name, held in self.outputs[variant.id][index].items()}
             judged = judge_all(compare_all(self.kernel, got, problem))
             if judged.outcome != "passed" and verdict.outcome == "passed":
                 verdict = Verdict(outcome="failed", cause=judged.cause, reason=f"{when}, {judged.reason}")

@@ -6,6 +6,7 @@ never early, and a mean is finer than the device's clock. Every round samples in
 launches, and `replay` of a recording, where it has no part.
 """
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,12 @@ from typing import Any, Literal, Protocol
 from assay.record import Accuracy, CeilingName, Conditions, Count, Declaration, Digest, Record, Unavailable, Verdict
 
 MOST_SETS = 16
-"""Sets of tensors that are rotated at most: a sample launches each once, and should not outlast what drifts."""
+"""Sets of tensors that are rotated at most."""
+
+MOST_SAMPLE_NS = 2e6
+"""What the launches of one sample may take together, unless the fewest take longer. A power cap moves the clock within
+tens of milliseconds: entrants must take turns faster than that to see the same clock.
+"""
 
 MOST_VALUES = 8
 """Sets of values at most; further sets hold those of earlier ones, since the host takes its time to make them."""
@@ -161,11 +167,23 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Lane:
-    """What an entrant does in a round: a launch for each set of tensors, and their recording, if there can be one."""
+class Heat:
+    """The launches of one sample, of these sets of tensors, and their recording, if there can be one."""
 
+    sets: Sequence[int]
     launches: Sequence[Launch]
     recording: Recording | None = None
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What an entrant does in rounds: one of its heats in each, in turn."""
+
+    heats: Sequence[Heat]
+
+    def heat(self, turn: int) -> Heat:
+        """Return what it does in the round of this number."""
+        return self.heats[turn % len(self.heats)]
 
 
 def value_count(set_bytes: int, cache_bytes: int | None) -> int:
@@ -190,6 +208,15 @@ def set_count(values: int, held_bytes: int, memory_bytes: int | None) -> int:
     return max(values, min(MOST_SETS, room // max(held_bytes, 1)))
 
 
+def heats(sets: int, launch_ns: float, repeats: int) -> list[range]:
+    """Return the sets of one sample after another: all, or as many at a time as take `MOST_SAMPLE_NS`, and `repeats`
+    of them at least where there are so many.
+    """
+    most = max(repeats, math.floor(MOST_SAMPLE_NS / max(launch_ns, 1.0)))
+    count = max(1, sets // most)
+    return [range(sets * place // count, sets * (place + 1) // count) for place in range(count)]
+
+
 def turns(launches: Sequence[Launch], repeats: int) -> list[Launch]:
     """Return the launches of one sample: `repeats` of them, each set once at least, in turn."""
     return [launches[turn % len(launches)] for turn in range(max(repeats, len(launches)))]
@@ -202,22 +229,27 @@ def schedule(rounds: int, entrants: Sequence[str], seed: int) -> Iterator[list[s
         yield generator.sample(entrants, len(entrants))
 
 
-def timed(device: Device, launch: Launch) -> tuple[Any, Any]:
-    """Queue one launch after a flush; return the marks before and behind it."""
-    # The flush also keeps the device busy while the host queues the rest, so that a launch does not wait for the host.
-    device.flush()
+def marked(device: Device, launch: Launch) -> tuple[Any, Any]:
+    """Queue one launch; return the marks before and behind it."""
     start = device.mark()
     launch()
     return start, device.mark()
 
 
-def _queue(device: Device, lane: Lane, repeats: int) -> tuple[Sequence[tuple[Any, Any]], Sequence[tuple[Any, Any]]]:
+def timed(device: Device, launch: Launch) -> tuple[Any, Any]:
+    """Queue one launch after a flush; return the marks before and behind it."""
+    # The flush also keeps the device busy while the host queues the rest, so that a launch does not wait for the host.
+    device.flush()
+    return marked(device, launch)
+
+
+def _queue(device: Device, heat: Heat) -> tuple[Sequence[tuple[Any, Any]], Sequence[tuple[Any, Any]]]:
     """Queue a sample of each mode; return the marks of both, those of the second empty without a recording."""
-    launched = [timed(device, launch) for launch in turns(lane.launches, repeats)]
-    if lane.recording is None:
+    launched = [timed(device, launch) for launch in heat.launches]
+    if heat.recording is None:
         return launched, ()
-    lane.recording.play()
-    return launched, lane.recording.marks
+    heat.recording.play()
+    return launched, heat.recording.marks
 
 
 def middle(values: Sequence[float]) -> float:
@@ -236,9 +268,11 @@ def _sample(device: Device, pairs: Sequence[tuple[Any, Any]]) -> float:
     return float(round(middle([device.elapsed_ns(*pair) for pair in pairs])))
 
 
-def take_round(device: Device, lanes: Mapping[str, Lane], order: Sequence[str], repeats: int) -> Round:
-    """Queue a sample of every entrant in each of its modes, wait once, and return the samples and the card's state."""
-    queued = {name: _queue(device, lanes[name], repeats) for name in order}
+def take_round(device: Device, heats: Mapping[str, Heat]) -> Round:
+    """Queue a sample of every entrant in each of its modes, in this order, wait once, and return the samples and the
+    card's state.
+    """
+    queued = {name: _queue(device, heat) for name, heat in heats.items()}
     # Read while the device still works: the state that the launches ran in, and no time of the device's is lost.
     conditions = device.conditions()
     device.synchronise()

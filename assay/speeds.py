@@ -142,8 +142,7 @@ def _band(terms: Terms) -> str:
 def how(measured: Measured, terms: Terms, good: int) -> str:
     """Return how an entrant was timed and what may have disturbed it, in words."""
     settings, taken = terms.settings, len(measured.rounds)
-    sets = 1 if isinstance(measured.inputs, Unavailable) else measured.inputs.sets
-    words = [f"timed in {taken} interleaved rounds, each the middle of {max(settings.repeats, sets)} launches"]
+    words = [f"timed in {taken} interleaved rounds, each the middle of {settings.repeats} launches or more"]
     if good < taken:
         words.append(f"{taken - good} rounds outside {_band(terms)} are left out")
     wanted = f"every median's interval was within {100 * settings.half_width:g}% of it"

@@ -38,7 +38,6 @@ from assay.sampling import (
     Recording,
     Round,
     Subject,
-    take_round,
 )
 
 STREAMS = 8
@@ -223,12 +222,12 @@ class Worker:
         """Prepare an entrant; under a second name where `again` says whose it is."""
         contest, name, repeats = self._held(request), request["entrant"], request["repeats"]
         entered = contest.enter(request.get("again") or name, request["warmup"], repeats)
-        return contest.enter_again(name, request["again"], repeats) if request.get("again") else entered
+        return contest.enter_again(name, request["again"]) if request.get("again") else entered
 
     def _round(self, request: Answer) -> Round:
         contest, streams = self._held(request), self._device.streams
         with streams[request["turn"] % len(streams)]:
-            return take_round(self._device, contest.lanes, request["order"], request["repeats"])
+            return contest.take(request["turn"], request["order"])
 
     def _check(self, request: Answer) -> Checked:
         return self._held(request).check(request["entrant"])

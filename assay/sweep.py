@@ -115,7 +115,7 @@ def supply(bench: Bench, entrants: Sequence[Entrant]) -> tuple[Inputs | Unavaila
 
 def _round(bench: Bench, turn: int, order: Sequence[str], ready: Mapping[str, Prepared]) -> Round | Fault:
     settings = bench.settings
-    answer = bench.ask("round", Round, settings.limit_s, turn=turn, order=list(order), repeats=settings.repeats)
+    answer = bench.ask("round", Round, settings.limit_s, turn=turn, order=list(order))
     if isinstance(answer, Fault):
         return answer
     replayed = {name for name in order if ready[name].no_replay is None}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from assay.capturing import CaptureError, capture
-from assay.sampling import Lane, Launch, take_round, turns
+from assay.sampling import Heat, Launch, take_round, turns
 from assay.stopwatch import CudaDevice
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
@@ -45,12 +45,12 @@ def test_a_replay_writes_and_takes_as_long_as_the_launch(device: CudaDevice) -> 
     launch()
     want = out.clone()
     recording = device.record(turns([launch], 5))
-    lane = Lane([launch], recording)
+    heat = Heat([0], [launch] * 5, recording)
     out.zero_()
     recording.play()
     device.synchronise()
     assert torch.equal(out, want)
-    found = [take_round(device, {"x": lane}, ["x"], 5) for _ in range(10)]
+    found = [take_round(device, {"x": heat}) for _ in range(10)]
     events, replays = sorted(one.samples_ns["x"] for one in found)[5], sorted(one.replays_ns["x"] for one in found)[5]
     # A kernel of hundreds of microseconds is not bound by its launch.
     assert replays == pytest.approx(events, rel=0.1)
@@ -76,7 +76,7 @@ def test_after_a_failed_recording_the_process_can_be_used(device: CudaDevice, la
         assert not torch.cuda.is_current_stream_capturing()
         torch.ones(8, device="cuda").add_(1)
     # Its events, memory given back, random numbers, and another recording.
-    assert take_round(device, {"x": Lane([only_recorded])}, ["x"], 3).samples_ns["x"] > 0
+    assert take_round(device, {"x": Heat([0], [only_recorded] * 3)}).samples_ns["x"] > 0
     held = [torch.empty(1 << 26, device="cuda") for _ in range(3)]
     del held
     before = torch.cuda.memory_reserved()

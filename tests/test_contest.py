@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from host_device import CachedDevice, HostDevice, RoomyDevice, UnrecordedDevice, write_toy
+from host_device import CachedDevice, HostDevice, Moment, RoomyDevice, UnrecordedDevice, write_toy
 
 from assay.contest import Contest
 from assay.kernel import load
 from assay.record import Accuracy, Unavailable
-from assay.sampling import Checked, take_round
+from assay.sampling import AGAIN, Checked
 
 PEER = 'Peer("torch", "ieee", lambda inputs: inputs["x"] * 2)'
 
@@ -26,7 +26,7 @@ def contest(
 def timed(found: Contest, name: str, warmup: int = 1) -> Checked:
     """Prepare an entrant, take one round of three launches and as many replays, and check what is left."""
     found.enter(name, warmup, 3)
-    take_round(found.device, found.lanes, [name], 3)
+    found.take(0, [name])
     return found.check(name)
 
 
@@ -62,10 +62,65 @@ def test_sets_beyond_the_values_hold_them_again_elsewhere_in_memory(tmp_path: Pa
     assert all(torch.equal(y, x * 2) for x, y in zip(given, outputs, strict=True))
 
 
+class SlowDevice(RoomyDevice):
+    """Says that everything takes a millisecond."""
+
+    def elapsed_ns(self, start: Moment, end: Moment) -> float:
+        """Return what two launches of a sample may take, halved."""
+        return 1e6
+
+
+def written(found: Contest) -> list[bool]:
+    """Return of which sets the outputs are those that are wanted."""
+    pairs = zip(found.sets, found.outputs["ieee/right"], strict=True)
+    return [torch.equal(outputs["y"].tensor, found.given[None, index]["x"] * 2) for index, outputs in pairs]
+
+
+def test_long_launches_are_sampled_two_sets_a_round_by_an_entrant_and_its_twin(tmp_path: Path) -> None:
+    found, twin = contest(tmp_path, ("ieee", "right"), device=SlowDevice), f"ieee/right{AGAIN}"
+    found.enter("ieee/right", 1, 1)
+    found.enter_again(twin, "ieee/right")
+    for name in ("ieee/right", twin):
+        assert [list(heat.sets) for heat in found.lanes[name].heats] == [[0, 1], [2, 3], [4, 5]]
+    seen = []
+    for turn in (1, 5, 0):
+        found.take(turn, ["ieee/right", twin])
+        seen.append(written(found))
+    assert seen == [
+        [False, False, True, True, False, False],
+        [False, False, True, True, True, True],
+        [True] * 6,
+    ]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_sets_that_no_round_came_to_are_launched_for_the_check(tmp_path: Path, rounds: int) -> None:
+    found = contest(tmp_path, ("ieee", "right"), device=SlowDevice)
+    found.enter("ieee/right", 1, 1)
+    for turn in range(rounds):
+        found.take(turn, ["ieee/right"])
+    checked = found.check("ieee/right")
+    assert checked.verdict is not None
+    assert checked.verdict.outcome == "passed"
+    assert written(found) == [True] * 6
+
+
+def test_a_set_that_only_the_check_launches_is_judged_too(tmp_path: Path) -> None:
+    found = contest(tmp_path, ("ieee", "right"), device=SlowDevice)
+    found.enter("ieee/right", 1, 1)
+    found.take(0, ["ieee/right"])
+    # Its oracle says otherwise of one set alone, to which no round came.
+    wide, want = found._wanted(None, 3)
+    found.wanted[None, 3] = wide, {"y": want["y"] + 1}
+    checked = found.check("ieee/right")
+    assert checked.verdict is not None
+    assert checked.verdict.reason.startswith("launched once more after timing, 64 of 64 elements of 'y'")
+
+
 def test_a_wrong_set_beyond_the_values_is_found(tmp_path: Path) -> None:
     found = contest(tmp_path, ("ieee", "right"), device=RoomyDevice)
     found.enter("ieee/right", 1, 3)
-    take_round(found.device, found.lanes, ["ieee/right"], 3)
+    found.take(0, ["ieee/right"])
     found.outputs["ieee/right"][5]["y"].tensor[5] += 1
     checked = found.check("ieee/right")
     assert checked.verdict is not None
@@ -75,7 +130,7 @@ def test_a_wrong_set_beyond_the_values_is_found(tmp_path: Path) -> None:
 def test_one_wrong_set_of_four_is_found(tmp_path: Path) -> None:
     found = contest(tmp_path, ("ieee", "right"), device=CachedDevice)
     found.enter("ieee/right", 1, 3)
-    take_round(found.device, found.lanes, ["ieee/right"], 3)
+    found.take(0, ["ieee/right"])
     found.outputs["ieee/right"][2]["y"].tensor[5] += 1
     checked = found.check("ieee/right")
     assert checked.verdict is not None
@@ -99,9 +154,10 @@ def test_what_timed_launches_wrote_is_checked(tmp_path: Path) -> None:
 def test_a_mode_that_writes_nothing_is_found_behind_one_that_does(tmp_path: Path) -> None:
     found = contest(tmp_path, ("ieee", "right"))
     found.enter("ieee/right", 1, 3)
-    take_round(found.device, found.lanes, ["ieee/right"], 3)
+    found.take(0, ["ieee/right"])
     # What a graph replays that did not get hold of the launch.
-    object.__setattr__(found.lanes["ieee/right"].recording, "play", lambda: None)
+    (heat,) = found.lanes["ieee/right"].heats
+    object.__setattr__(heat.recording, "play", lambda: None)
     checked = found.check("ieee/right")
     assert checked.verdict is not None
     assert (checked.verdict.outcome, checked.verdict.cause) == ("failed", "not-finite")
@@ -113,7 +169,7 @@ def test_an_entrant_is_prepared_once(tmp_path: Path) -> None:
     for _ in range(5):
         found.enter("ieee/stops-writing", 1, 1)
     # One launch of one preparation, one of the round and one of the check are right: preparing again would use them up.
-    take_round(found.device, found.lanes, ["ieee/stops-writing"], 1)
+    found.take(0, ["ieee/stops-writing"])
     checked = found.check("ieee/stops-writing")
     assert checked.verdict is not None
     assert checked.verdict.outcome == "passed"

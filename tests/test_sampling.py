@@ -1,6 +1,7 @@
 """Laws of the schedule and of the sets, and of one round on a simulated device whose every duration is known."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,12 +14,15 @@ from assay.record import Conditions, Unavailable
 from assay.sampling import (
     AGAIN,
     MOST_BYTES,
+    MOST_SAMPLE_NS,
     MOST_SETS,
     MOST_VALUES,
     Entrant,
+    Heat,
     Lane,
     Launch,
     Recording,
+    heats,
     middle,
     schedule,
     set_count,
@@ -91,8 +95,12 @@ def test_orders_differ_between_rounds_and_seeds() -> None:
     assert orders != list(schedule(50, list("abcdef"), 2))
 
 
-def lanes(device: Simulated, durations: dict[str, int]) -> dict[str, Lane]:
-    return {name: Lane([partial(device.launch, name, float(ns))]) for name, ns in durations.items()}
+def heat(launches: Sequence[Launch], recording: Recording | None = None) -> Heat:
+    return Heat(range(len(launches)), launches, recording)
+
+
+def field_of(device: Simulated, durations: dict[str, int], repeats: int) -> dict[str, Heat]:
+    return {name: heat([partial(device.launch, name, float(ns))] * repeats) for name, ns in durations.items()}
 
 
 def recorded(device: Simulated, launches: list[Launch]) -> Recording:
@@ -172,7 +180,7 @@ def test_a_twin_has_another_name_and_is_never_searched() -> None:
 @given(DURATIONS, st.integers(1, 5), st.integers(0, 10**9))
 def test_sample_is_the_launch_without_the_flush(durations: dict[str, int], repeats: int, flush_ns: int) -> None:
     device = Simulated(flush_ns=float(flush_ns))
-    found = take_round(device, lanes(device, durations), list(durations), repeats)
+    found = take_round(device, field_of(device, durations, repeats))
     assert found.samples_ns == durations
     assert found.replays_ns == {}
 
@@ -180,11 +188,11 @@ def test_sample_is_the_launch_without_the_flush(durations: dict[str, int], repea
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
 def test_a_replay_is_sampled_beside_the_launch(events: int, replay: int) -> None:
     device = Simulated()
-    lane = Lane(
-        [partial(device.launch, "launched", float(events))],
+    beside = heat(
+        [partial(device.launch, "launched", float(events))] * 2,
         recorded(device, [partial(device.launch, "replayed", float(replay))] * 3),
     )
-    found = take_round(device, {"x": lane, **lanes(device, {"y": 5})}, ["y", "x"], 2)
+    found = take_round(device, {**field_of(device, {"y": 5}, 2), "x": beside})
     assert found.samples_ns == {"y": 5, "x": events}
     assert found.replays_ns == {"x": replay}
     assert [name for name in device.history if name != "flush"] == ["y"] * 2 + ["launched"] * 2 + ["replayed"] * 3
@@ -223,21 +231,40 @@ def test_the_middle_is_finer_than_the_clock() -> None:
 
 def test_samples_are_whole_nanoseconds() -> None:
     device = Simulated()
-    lane = Lane([partial(device.launch, "x", 1234.56)])
-    assert take_round(device, {"x": lane}, ["x"], 1).samples_ns == {"x": 1235.0}
+    assert take_round(device, {"x": heat([partial(device.launch, "x", 1234.56)])}).samples_ns == {"x": 1235.0}
 
 
 def test_every_launch_follows_a_flush_in_the_scheduled_order() -> None:
     device = Simulated()
-    take_round(device, lanes(device, {"a": 1, "b": 1}), ["b", "a"], repeats=2)
+    take_round(device, field_of(device, {"b": 1, "a": 1}, 2))
     assert device.history == ["flush", "b"] * 2 + ["flush", "a"] * 2
 
 
-def test_sets_are_launched_in_turn() -> None:
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_sets_are_launched_in_turn(sets: int, repeats: int) -> None:
     device = Simulated()
-    lane = Lane([partial(device.launch, f"set {place}", 1.0) for place in range(3)])
-    take_round(device, {"x": lane}, ["x"], repeats=4)
-    assert device.history[1::2] == ["set 0", "set 1", "set 2", "set 0"]
+    launches = [partial(device.launch, f"set {place}", 1.0) for place in range(sets)]
+    take_round(device, {"x": heat(turns(launches, repeats))})
+    assert device.history[1::2] == [f"set {place % sets}" for place in range(max(sets, repeats))]
+
+
+@given(st.integers(1, MOST_SETS), st.floats(0, 1e10), st.integers(1, 9))
+def test_heats_are_all_sets_once_in_samples_that_are_short_or_of_the_fewest_launches(
+    sets: int, launch_ns: float, repeats: int
+) -> None:
+    found = heats(sets, launch_ns, repeats)
+    assert [place for part in found for place in part] == list(range(sets))
+    sizes = sorted(map(len, found))
+    assert sizes[-1] - sizes[0] <= 1
+    assert sizes[0] >= min(sets, repeats)
+    # A sample is as long as it may be, and less than twice that.
+    fewest = max(repeats, MOST_SAMPLE_NS / max(launch_ns, 1.0))
+    assert len(found) == 1 or fewest - 1 < sizes[0] <= sizes[-1] <= 2 * fewest
+
+
+def test_an_entrant_takes_its_heats_in_turn() -> None:
+    parts = [heat([]), heat([]), heat([])]
+    assert [Lane(parts).heat(turn) for turn in range(7)] == [*parts, *parts, parts[0]]
 
 
 @given(st.integers(10**3, 10**6), st.lists(st.integers(0, 10**9), min_size=1, max_size=1))
@@ -247,10 +274,10 @@ def test_one_disturbed_launch_of_three_does_not_move_the_sample(duration: int, d
     def launch() -> None:
         device.launch("kernel", duration + (pending.pop() if pending else 0))
 
-    assert take_round(device, {"kernel": Lane([launch])}, ["kernel"], 3).samples_ns == {"kernel": duration}
+    assert take_round(device, {"kernel": heat([launch] * 3)}).samples_ns == {"kernel": duration}
 
 
 def test_a_launch_that_failed_in_the_queue_is_raised() -> None:
     device = Simulated()
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        take_round(device, {"x": Lane([partial(device.launch, "faulty", 1.0)])}, ["x"], 1)
+        take_round(device, {"x": heat([partial(device.launch, "faulty", 1.0)])})
