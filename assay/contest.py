@@ -104,8 +104,9 @@ class Contest:
         written = sum(torch.Size(output.shape).numel() * output.dtype.itemsize for output in declared.values())
         self.set_bytes = sum(value.nbytes for value in first.values()) + written
         values = value_count(self.set_bytes, device.cache_bytes())
-        entrants = len(kernel.variants) + len(kernel.peers)
-        held = self.set_bytes + written * max(0, entrants - 1)
+        # What peers return lies in memory of each stream, of that on which recordings are made, and of the recordings.
+        copies = len(kernel.variants) + len(kernel.peers) * (len(device.streams) + 2)
+        held = self.set_bytes + written * max(0, copies - 1)
         self.sets = range(set_count(values, held, device.memory_bytes()))
         # Random numbers of one generator come one after another; those of several need not wait for each other.
         with ThreadPoolExecutor() as beside:

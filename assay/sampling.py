@@ -26,7 +26,7 @@ tens of milliseconds: entrants must take turns faster than that to see the same 
 MOST_VALUES = 8
 """Sets of values at most; further sets hold those of earlier ones, since the host takes its time to make them."""
 
-MOST_BYTES = 8 * 2**30
+MOST_BYTES = 32 * 2**30
 """What the tensors of one size may take, unless a few sets that exceed the cache take more."""
 
 AGAIN = " (again)"
@@ -202,7 +202,8 @@ def set_count(values: int, held_bytes: int, memory_bytes: int | None) -> int:
 
     How fast memory is depends on where in it tensors lie, and no two processes are given the same pages: of one set,
     medians of 135 us differ by 0.4 % between processes, and hardly at all within one. `held_bytes`: what one set takes
-    with the outputs of all entrants. A quarter of a device's memory is used, and where that is unknown nothing more.
+    with the outputs of all entrants, wherever they lie. A quarter of a device's memory is used, and where that is
+    unknown nothing more.
     """
     room = 0 if memory_bytes is None else min(MOST_BYTES, memory_bytes // 4)
     return max(values, min(MOST_SETS, room // max(held_bytes, 1)))

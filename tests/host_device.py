@@ -149,9 +149,11 @@ class CachedDevice(HostDevice):
 
 
 class RoomyDevice(CachedDevice):
-    """Has room for six sets of the toy of 64 elements with one variant and one peer, 768 bytes each."""
+    """Has room for six sets of the toy of 64 elements, each 512 bytes and what the peer returns in two places more, and
+    in the recording.
+    """
 
-    memory = 4 * (6 * 768 + 100)
+    memory = 4 * (6 * (512 + 3 * 256) + 100)
 
 
 class UnrecordedDevice(HostDevice):

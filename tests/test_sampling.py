@@ -151,11 +151,12 @@ def test_more_sets_than_values_are_laid_out_where_they_find_room(values: int, he
 
 
 def test_a_large_size_has_several_sets_on_a_large_device() -> None:
-    # Softmax 8192x8192 with two variants and a peer, and a product of 8192x8192 matrices with three and one.
+    # Softmax 8192x8192 with two variants and a peer whose results lie in ten places, and a product of 8192x8192
+    # matrices with three and one.
     gibibyte = 2**30
-    assert set_count(1, gibibyte, 140 * gibibyte) == 8
-    assert set_count(1, 3 * gibibyte // 2, 140 * gibibyte) == 5
-    assert set_count(1, 3 * gibibyte // 2, 15 * gibibyte) == 2
+    assert set_count(1, 13 * gibibyte // 4, 140 * gibibyte) == 9
+    assert set_count(1, 15 * gibibyte // 4, 140 * gibibyte) == 8
+    assert set_count(1, 15 * gibibyte // 4, 15 * gibibyte) == 1
     assert set_count(8, gibibyte // 4, 3 * gibibyte) == 8
 
 
