@@ -67,12 +67,12 @@ class TimingSettings(Record, frozen=True, kw_only=True):
     Rounds are taken until each median's interval has a relative half-width of at most `half_width`, for `minimum_s`
     seconds at least, and no more than `rounds` of them. A figure rests on `fewest_rounds` good rounds at least: those
     whose SM clock lies within `clock_band`, as fractions of the card's maximum. Ratios within `margin` of 1 are called
-    the same. `repeats`: launches whose middle makes one sample, at least. `warmup`: untimed launches of every entrant.
-    `flush_mebibytes`: written before each launch to empty the L2 cache. `screen_rounds`: rounds after which what takes
-    more than `screen_factor` times as long as the best of its precision is left out of a search space. `workers`:
-    compilers at a time before the device is used; 0 means one for each usable core. `prepare_limit_s`: seconds that
-    loading the kernel file, or compiling and warming up one entrant, may take. `limit_s`: seconds after which no
-    further round of a size is started, and that one round may take.
+    the same. `repeats`: launches whose middle makes one sample, at least, where they take no more than 2 ms. `warmup`:
+    untimed launches of every entrant. `flush_mebibytes`: written before each launch to empty the L2 cache.
+    `screen_rounds`: rounds after which what takes more than `screen_factor` times as long as the best of its precision
+    is left out of a search space. `workers`: compilers at a time before the device is used; 0 means one for each usable
+    core. `prepare_limit_s`: seconds that loading the kernel file, or compiling and warming up one entrant, may take.
+    `limit_s`: seconds after which no further round of a size is started, and that one round may take.
     """
 
     half_width: Annotated[float, Meta(gt=0, lt=1)] = 0.0005

@@ -34,6 +34,7 @@ from assay.sampling import (
     Recording,
     Round,
     heats,
+    launch_count,
     marked,
     set_count,
     take_round,
@@ -222,8 +223,9 @@ class Contest:
             # It spoils nothing: those that entered before stay.
             self.leave(name)
             return Prepared(binary_sha256=[], refused=_out_of_memory(error))
-        parts = heats(len(launches), launch_ns, repeats)
-        shares = [(part, turns(launches[part.start : part.stop], repeats)) for part in parts]
+        most = launch_count(launch_ns)
+        parts, fewest = heats(len(launches), most), min(repeats, most)
+        shares = [(part, turns(launches[part.start : part.stop], fewest)) for part in parts]
         prepared = self._open(name, shares, launched.digests())
         _blank(self.outputs.get(name, ()))
         # Whoever launches next may do so on another stream.

@@ -142,7 +142,7 @@ def _band(terms: Terms) -> str:
 def how(measured: Measured, terms: Terms, good: int) -> str:
     """Return how an entrant was timed and what may have disturbed it, in words."""
     settings, taken = terms.settings, len(measured.rounds)
-    words = [f"timed in {taken} interleaved rounds, each the middle of {settings.repeats} launches or more"]
+    words = [f"timed in {taken} interleaved rounds, each sample of {settings.repeats} launches or more, or of 2 ms"]
     if good < taken:
         words.append(f"{taken - good} rounds outside {_band(terms)} are left out")
     wanted = f"every median's interval was within {100 * settings.half_width:g}% of it"

@@ -23,6 +23,7 @@ from assay.sampling import (
     Launch,
     Recording,
     heats,
+    launch_count,
     middle,
     schedule,
     set_count,
@@ -249,18 +250,20 @@ def test_sets_are_launched_in_turn(sets: int, repeats: int) -> None:
     assert device.history[1::2] == [f"set {place % sets}" for place in range(max(sets, repeats))]
 
 
-@given(st.integers(1, MOST_SETS), st.floats(0, 1e10), st.integers(1, 9))
-def test_heats_are_all_sets_once_in_samples_that_are_short_or_of_the_fewest_launches(
-    sets: int, launch_ns: float, repeats: int
-) -> None:
-    found = heats(sets, launch_ns, repeats)
+@given(st.integers(1, MOST_SETS), st.integers(1, 99))
+def test_heats_are_all_sets_once_about_as_many_at_a_time_as_asked_for(sets: int, most: int) -> None:
+    found = heats(sets, most)
     assert [place for part in found for place in part] == list(range(sets))
     sizes = sorted(map(len, found))
     assert sizes[-1] - sizes[0] <= 1
-    assert sizes[0] >= min(sets, repeats)
-    # A sample is as long as it may be, and less than twice that.
-    fewest = max(repeats, MOST_SAMPLE_NS / max(launch_ns, 1.0))
-    assert len(found) == 1 or fewest - 1 < sizes[0] <= sizes[-1] <= 2 * fewest
+    assert len(found) == 1 or most * 2 / 3 - 1 < sizes[0] <= sizes[-1] < most * 3 / 2 + 1
+
+
+@given(st.floats(0, 1e12))
+def test_a_sample_is_one_launch_or_short(launch_ns: float) -> None:
+    most = launch_count(launch_ns)
+    assert most == 1 or most * launch_ns <= MOST_SAMPLE_NS
+    assert (most + 1) * max(launch_ns, 1) > MOST_SAMPLE_NS
 
 
 def test_an_entrant_takes_its_heats_in_turn() -> None:

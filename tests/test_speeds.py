@@ -210,7 +210,7 @@ def test_a_passed_row_says_how_it_was_timed() -> None:
         return only(entry(entrant(), 4e5), **changes).verdict.reason
 
     assert said().split("; ") == [
-        "timed in 21 interleaved rounds, each the middle of 3 launches or more",
+        "timed in 21 interleaved rounds, each sample of 3 launches or more, or of 2 ms",
         "until every median's interval was within 0.05% of it",
         "power limit beside 21 of 21 rounds",
     ]
