@@ -1,26 +1,28 @@
 """Finds where programs of one launch use the same memory with nothing between them that puts them in order. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from assay.addresses import Array
+from assay.ordering import NOTHING, Clock, knows
 
 
 @dataclass(frozen=True)
 class Access:
     """The lanes of one load or store: their addresses (flat, uint64), and the program, numbered in the order they ran.
 
-    `behind` has a bit for each program that an atomic operation has put before this access. `line`: where in the kernel
+    `epoch`: which of the program's it belongs to. `clock`: what the program knew of others. `line`: where in the kernel
     file it stands, or "" outside one.
     """
 
     program: int
     addresses: Array
-    behind: int = 0
+    epoch: int = 0
+    clock: Clock = field(default_factory=lambda: NOTHING)
     line: str = ""
 
 
@@ -35,7 +37,21 @@ class Conflict(NamedTuple):
 def in_order(one: Access, other: Access) -> bool:
     """Return whether two accesses come one after the other under every schedule."""
     earlier, later = sorted((one, other), key=lambda access: access.program)
-    return one.program == other.program or bool(later.behind >> earlier.program & 1)
+    return one.program == other.program or knows(later.clock, earlier.program, earlier.epoch)
+
+
+def shared(accesses: Sequence[Access]) -> Access | None:
+    """Return the last access to an address that an earlier one, of another program or another lane, is to as well."""
+    if not accesses:
+        return None
+    owners = np.repeat(np.arange(len(accesses)), [access.addresses.size for access in accesses])
+    addresses = np.concatenate([access.addresses for access in accesses])
+    order = np.argsort(addresses, kind="stable")
+    addresses, owners = addresses[order], owners[order]
+    programs = np.array([access.program for access in accesses])[owners]
+    same = addresses[1:] == addresses[:-1]
+    same &= (programs[1:] != programs[:-1]) | (owners[1:] == owners[:-1])
+    return accesses[owners[1:][same].max()] if same.any() else None
 
 
 def first_conflict(loads: Sequence[Access], stores: Sequence[Access]) -> Conflict | None:

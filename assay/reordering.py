@@ -1,7 +1,7 @@
 """Launches once more under other schedules of the interpreter, and says what the result owes to the usual one."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,14 @@ from msgspec import structs
 from assay.buffers import Guards, contents, differing, reset, restored
 from assay.dependence import Left
 from assay.record import Verdict
-from assay.schedules import Schedule, Watch, watching
+from assay.schedules import Schedule, StuckError, Watch, watching
+
+HOW: Mapping[Schedule, str] = {
+    "at once": "programs run at once",
+    "late": "what one program stores comes after what another does",
+    "reversed": "programs and lanes run in reversed order",
+}
+"""What the schedules that bits are compared under are like."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +59,39 @@ class Reordered:
         for schedule in watch.alternatives:
             said = self.differs(schedule)
             if said is not None:
-                how = "run at once" if schedule == "at once" else "and lanes run in reversed order"
-                reason = f"{said} where programs {how}: {watch.conflict}"
+                reason = f"{said} where {HOW[schedule]}: {watch.conflict}"
                 return Verdict(outcome="failed", cause="race", reason=reason)
         return None
 
     def strays(self, watch: Watch) -> Verdict | None:
-        """Say that the result is past its bounds where elements are combined in groups, if any are combined at all."""
-        if not watch.combines:
+        """Say that the result is past its bounds in an order that rounds otherwise, where a launch gives reason to ask:
+        elements are combined in groups, or the last program comes first to an atomic operation.
+        """
+        if watch.combines and (judged := self._judged("grouped")).outcome != "passed":
+            reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
+            return structs.replace(judged, reason=reason)
+        if watch.draws is None or self.differs("in order") is not None:
             return None
-        with self.launched("grouped"):
-            judged = self.judge({name: held.tensor.clone() for name, held in self.outputs.items()})
+        judged = self._judged("reversed")
         if judged.outcome == "passed":
             return None
-        reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
-        return structs.replace(judged, reason=reason)
+        where = f" ({watch.draws})" if watch.draws else ""
+        reason = f"where programs and lanes come to an atomic operation in reversed order{where}, {judged.reason}"
+        return Verdict(outcome="failed", cause="race", reason=reason)
+
+    def _judged(self, schedule: Schedule) -> Verdict:
+        """Judge what a launch under a schedule leaves; what it does where a program waits for ever says nothing."""
+        try:
+            with self.launched(schedule):
+                return self.judge({name: held.tensor.clone() for name, held in self.outputs.items()})
+        except Exception as error:
+            if any(isinstance(one, StuckError) for one in _causes(error)):
+                return Verdict(outcome="passed", reason="nothing is shown: a program waits for another")
+            return Verdict(outcome="failed", cause="race", reason=f"the launch raises {type(error).__name__}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -4,20 +4,22 @@ A GPU runs the programs of a launch in any order and several at a time. The inte
 a race looks right. What programs do to memory that others of the launch use is watched, which costs little; where two
 are in conflict, the launches run again under schedules that a GPU may choose as well:
 
-- at once: a program that loads what another has stored finds, the first time, what was there before the launch;
-- reversed: the last program runs first, and the lanes of a store write in reversed order;
+- at once: a program that loads what another has stored finds, the first time, what was there before that;
+- late: where two programs store to one address, what the earlier one stores comes last;
+- reversed: the last program runs first, and the lanes of a store or of an atomic operation in reversed order;
 - grouped: a reduction or a scan with a function of the kernel's own combines two halves that were combined before, as
   the threads of a GPU do, and not always one more element. This rounds otherwise, so that bounds decide and not bits.
 
-A conflict alone is no fault: what was loaded may be thrown away, and what was stored may be the same. An atomic
-operation, or a volatile load, on an address that another program has stored or changed puts the two in order, as locks,
-counters and flags do.
+A conflict alone is no fault: what was loaded may be thrown away, and what was stored may be the same. What a program
+releases and another acquires puts what the one did before it in front of what the other does after it: by atomic
+operations, as they say themselves, or by a store of few lanes and a volatile load, as flags are. What programs draw
+from one address by atomic operations depends on who comes first: there, reversed, bounds decide too.
 """
 
 import contextlib
 import copy
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FrameType
@@ -27,10 +29,12 @@ import numpy as np
 import torch
 
 from assay.addresses import Array, Span, active_lanes, extent
-from assay.conflicts import Access, Conflict, first_conflict
+from assay.conflicts import Access, Conflict, first_conflict, shared
+from assay.errors import AssayError
+from assay.ordering import NOTHING, Clock, Release, joined, knows
 from assay.privacy import scrub
 
-Schedule = Literal["in order", "at once", "reversed", "grouped"]
+Schedule = Literal["in order", "at once", "late", "reversed", "grouped"]
 Place = tuple[int, int, int]
 
 MOST_LANES = 1 << 24
@@ -42,19 +46,28 @@ LOAD_OPTIONS = "other", "cache_modifier", "eviction_policy", "is_volatile"
 MOST_FLAGS = 32
 """Lanes of a store or an atomic operation that may be locks or flags: those are few, accumulators are wide."""
 
+MOST_TURNS = 2000
+"""Loads and atomic operations of few lanes on one address by one program, after which it is taken to wait for ever."""
+
+
+class StuckError(AssayError):
+    """A program waits for one that has not started, as it may where the interpreter runs the last one first."""
+
 
 @dataclass
 class Watch:
     """What the launches inside do: their first conflict, in words, whether any operation is atomic or volatile, and
     whether a function of the kernel's own combines more than two elements.
 
-    `constant`: memory that none of them changes, so that loads from it need no look.
+    `constant`: memory that none of them changes, so that loads from it need no look. `draws`: the line of an atomic
+    operation by which several programs or lanes come to one address, if one does.
     """
 
     schedule: Schedule
     constant: Sequence[Span]
     conflict: str | None = None
     waits: bool = False
+    draws: str | None = None
     combines: bool = False
 
     @property
@@ -62,28 +75,31 @@ class Watch:
         """The schedules to try. Reversed, atomic sums round otherwise, and a program may wait for one before it."""
         if self.conflict is None:
             return []
-        return ["at once"] if self.waits else ["at once", "reversed"]
+        return ["at once", "late"] if self.waits else ["at once", "reversed"]
 
 
 @dataclass
 class Running:
     """A launch that is watched, while it runs: the places of its programs so far, and what they have done.
 
-    `touched`: the last program that stored to, or changed, what may be a flag; `behind`: for each program the bits of
-    those that are before what it does next. `before` and `stored`: what an address held when the launch began, and the
-    bits of the programs that have stored to it; `seen`: who has loaded that already.
+    `polls` are volatile loads. `clock` and `epoch` are those of the program that runs; `released`: what is learnt by
+    whoever acquires at an address. `history`: who has stored to an address, in which epoch, and what it held before;
+    `seen`: who has loaded that already. `turns`: how often the program that runs came to an address.
     """
 
     watch: Watch
     places: list[Place] = field(default_factory=list)
     loads: list[Access] = field(default_factory=list)
+    polls: list[Access] = field(default_factory=list)
     stores: list[Access] = field(default_factory=list)
+    atomics: list[Access] = field(default_factory=list)
     lanes: int = 0
-    touched: dict[int, int] = field(default_factory=dict)
-    behind: list[int] = field(default_factory=list)
-    before: dict[int, Any] = field(default_factory=dict)
-    stored: dict[int, int] = field(default_factory=dict)
+    clock: Clock = field(default_factory=lambda: NOTHING)
+    epoch: int = 0
+    released: dict[int, Release] = field(default_factory=dict)
+    history: dict[int, list[tuple[int, int, Any]]] = field(default_factory=dict)
     seen: set[tuple[int, int]] = field(default_factory=set)
+    turns: dict[int, int] = field(default_factory=dict)
 
     @property
     def program(self) -> int:
@@ -93,25 +109,43 @@ class Running:
     def start(self, place: Place) -> None:
         """Begin the next program."""
         self.places.append(place)
-        self.behind.append(0)
+        self.clock, self.epoch, self.turns = NOTHING, 0, {}
 
     def keep(self, accesses: list[Access], addresses: Array) -> None:
         """Keep what one load or store did."""
         if self.lanes < MOST_LANES:
             self.lanes += addresses.size
-            accesses.append(Access(self.program, addresses, self.behind[-1], _line()))
+            accesses.append(Access(self.program, addresses, self.epoch, self.clock, _line()))
 
-    def touch(self, addresses: Array) -> None:
-        """Remember who was the last to touch what may be a flag."""
-        if addresses.size <= MOST_FLAGS:
-            self.touched |= dict.fromkeys(addresses.tolist(), self.program)
+    def release(self, addresses: Array, *, joins: bool = False) -> None:
+        """End an epoch at what may be flags; `joins`: what was released there before can be acquired there still."""
+        if addresses.size > MOST_FLAGS:
+            return
+        for at in addresses.tolist():
+            before, clock = self.released.get(at), self.clock
+            if joins and before is not None and not knows(clock, before.program, before.epoch):
+                clock = joined(clock, before.known())
+            self.released[at] = Release(self.program, self.epoch, clock)
+        self.epoch += 1
 
-    def wait(self, addresses: Array) -> None:
-        """Put whoever touched these addresses last, and those before it, before the program that runs."""
-        self.watch.waits = True
-        if addresses.size <= MOST_FLAGS:
-            for other in {self.touched[at] for at in addresses.tolist() if at in self.touched} - {self.program}:
-                self.behind[-1] |= 1 << other | self.behind[other]
+    def acquire(self, addresses: Array) -> None:
+        """Learn what was released at these addresses."""
+        if addresses.size > MOST_FLAGS:
+            return
+        for at in addresses.tolist():
+            found = self.released.get(at)
+            if found is not None and not knows(self.clock, found.program, found.epoch):
+                self.clock = joined(self.clock, found.known())
+
+    def come(self, addresses: Array) -> None:
+        """Count that the program comes to these addresses; StuckError where it does so for ever, run in reverse."""
+        if self.watch.schedule != "reversed" or addresses.size > MOST_FLAGS:
+            return
+        for at in addresses.tolist():
+            self.turns[at] = self.turns.get(at, 0) + 1
+            if self.turns[at] > MOST_TURNS:
+                where = f"program {self.places[-1]} came to one address {MOST_TURNS} times"
+                raise StuckError(f"{where}; it may wait for one that has not started")
 
     def is_constant(self, addresses: Array) -> bool:
         """Return whether all lanes lie in memory that does not change."""
@@ -121,21 +155,38 @@ class Running:
     def remember(self, addresses: Array, held: Array) -> None:
         """Remember what addresses hold that the program that runs is about to store to."""
         for at, value in zip(addresses.tolist(), held, strict=True):
-            self.before.setdefault(at, value)
-            self.stored[at] = self.stored.get(at, 0) | 1 << self.program
+            self.history.setdefault(at, []).append((self.program, self.epoch, value))
+
+    def is_free(self, program: int, epoch: int) -> bool:
+        """Return whether nothing puts what a program did in an epoch before what the program that runs does now."""
+        return program != self.program and not knows(self.clock, program, epoch)
+
+    def older(self, at: int) -> Any:
+        """Return what an address held before all stores to it that may not have happened yet, the first time that the
+        program asks; None where it holds nothing else.
+        """
+        found = None
+        for program, epoch, held in reversed(self.history.get(at, ())):
+            if not self.is_free(program, epoch):
+                break
+            found = held
+        first = (self.program, at) not in self.seen
+        self.seen.add((self.program, at))
+        return found if first else None
 
     def is_late(self, at: int) -> bool:
-        """Return whether only programs that may run at the same time have stored to an address, for the first time."""
-        stored, ours = self.stored.get(at, 0), 1 << self.program
-        late = bool(stored) and not stored & ours and bool(stored & ~self.behind[-1])
-        late = late and (self.program, at) not in self.seen
-        self.seen.add((self.program, at))
-        return late
+        """Return whether the last store to an address may come after what the program that runs stores there."""
+        return any(self.is_free(program, epoch) for program, epoch, _ in self.history.get(at, [])[-1:])
 
     def end(self) -> None:
-        """Look for a conflict, unless an earlier launch had one."""
-        if self.watch.conflict is None and (found := first_conflict(self.loads, self.stores)) is not None:
-            self.watch.conflict = described(found, self.places)
+        """Look for a conflict, and for atomic operations that meet, unless an earlier launch had one."""
+        watch = self.watch
+        # What is polled is meant to change: another conflict says more.
+        loads = [*self.loads, *self.polls]
+        if watch.conflict is None and (found := first_conflict(loads, self.stores)) is not None:
+            watch.conflict = described(found, self.places)
+        if watch.draws is None and (drawing := shared(self.atomics)) is not None:
+            watch.draws = drawing.line
 
 
 def described(found: Conflict, places: Sequence[Place]) -> str:
@@ -180,8 +231,8 @@ def watch_programs(interpreter: Any) -> None:
     _place_programs(builder)
     load = _watch_loads(builder)
     _watch_stores(builder, load)
-    _watch_atomics(builder, "create_atomic_cas", 0, None)
-    _watch_atomics(builder, "create_atomic_rmw", 1, 3)
+    _watch_atomics(builder, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
+    _watch_atomics(builder, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
     _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_halves)
     _watch_combining(interpreter.ScanOps, "generic_scan", _scan_halves)
 
@@ -228,12 +279,16 @@ def _watch_loads(builder: Any) -> Callable[..., Any]:
         if running is None or addresses.size == 0 or running.is_constant(addresses):
             return made
         asked = dict(zip(LOAD_OPTIONS, rest, strict=False)) | named
-        if asked["is_volatile"] or getattr(asked["cache_modifier"], "name", "") == "CV":
-            running.wait(addresses)
-        elif running.watch.schedule == "at once":
-            made.data = _as_before(running, pointers.data, mask.data, made.data)
+        polls = asked["is_volatile"] or getattr(asked["cache_modifier"], "name", "") == "CV"
+        running.come(addresses)
+        if running.watch.schedule == "at once":
+            loaded, made.data = made.data, _as_before(running, pointers.data, mask.data, made.data)
+            polls = polls and made.data is loaded
         else:
-            running.keep(running.loads, addresses)
+            running.keep(running.polls if polls else running.loads, addresses)
+        if polls:
+            running.watch.waits = True
+            running.acquire(addresses)
         return made
 
     builder.create_masked_load = loading
@@ -241,13 +296,16 @@ def _watch_loads(builder: Any) -> Callable[..., Any]:
 
 
 def _as_before(running: Running, pointers: Array, mask: Array, loaded: Array) -> Array:
-    """Return what a load finds where no program that may run at the same time has stored yet."""
+    """Return what a load finds where no program that may run at the same time has stored yet: `loaded` itself where
+    that is all the same.
+    """
     found = np.array(loaded)
+    older = False
     for lane in np.flatnonzero(np.broadcast_to(mask, pointers.shape)):
-        at = int(pointers.flat[lane])
-        if running.is_late(at) and running.before[at].dtype == found.dtype:
-            found.flat[lane] = running.before[at]
-    return found
+        held = running.older(int(pointers.flat[lane]))
+        if held is not None and held.dtype == found.dtype:
+            found.flat[lane], older = held, True
+    return found if older else loaded
 
 
 def _watch_stores(builder: Any, load: Callable[..., Any]) -> None:
@@ -257,17 +315,32 @@ def _watch_stores(builder: Any, load: Callable[..., Any]) -> None:
         running, addresses = _RUNNING.get(), active_lanes(pointers.data, mask.data)
         if running is None or addresses.size == 0:
             return store(self, pointers, value, mask, *rest, **named)
-        if running.watch.schedule == "at once":
+        if running.watch.schedule == "late":
+            mask = _without(mask, _overtaken(running, pointers.data))
+        if running.watch.schedule in ("at once", "late"):
             held = load(self, pointers, mask, None, None, None, False).data
-            running.remember(addresses, active_lanes(held, mask.data))
+            running.remember(active_lanes(pointers.data, mask.data), active_lanes(held, mask.data))
         elif running.watch.schedule == "reversed":
             pointers, value, mask = (_reversed(handle, pointers.data.shape) for handle in (pointers, value, mask))
         else:
             running.keep(running.stores, addresses)
-        running.touch(addresses)
+        running.release(addresses)
         return store(self, pointers, value, mask, *rest, **named)
 
     builder.create_masked_store = storing
+
+
+def _overtaken(running: Running, pointers: Array) -> Array:
+    """Say of each lane whether what it stores is overwritten by what an earlier program stores late."""
+    late = [running.is_late(at) for at in pointers.ravel().tolist()]
+    return np.array(late, bool).reshape(pointers.shape)
+
+
+def _without(mask: Any, lanes: Array) -> Any:
+    """Return a mask without some lanes."""
+    made = copy.copy(mask)
+    made.data = np.broadcast_to(mask.data, lanes.shape) & ~lanes
+    return made
 
 
 def _reversed(handle: Any, shape: tuple[int, ...]) -> Any:
@@ -278,19 +351,41 @@ def _reversed(handle: Any, shape: tuple[int, ...]) -> Any:
     return made
 
 
-def _watch_atomics(builder: Any, name: str, pointers_at: int, mask_at: int | None) -> None:
+def _watch_atomics(builder: Any, name: str, parameters: Sequence[str]) -> None:
     access: Callable[..., Any] = getattr(builder, name)
 
     def changing(self: Any, *operands: Any, **named: Any) -> Any:
-        running = _RUNNING.get()
-        if running is not None:
-            mask = None if mask_at is None else operands[mask_at].data
-            addresses = active_lanes(operands[pointers_at].data, mask)
-            running.wait(addresses)
-            running.touch(addresses)
-        return access(self, *operands, **named)
+        running, given = _RUNNING.get(), dict(zip(parameters, operands, strict=False)) | named
+        if running is None:
+            return access(self, *given.values())
+        mask = given["mask"].data if "mask" in given else None
+        addresses = active_lanes(given["ptr"].data, mask)
+        running.watch.waits = True
+        running.come(addresses)
+        running.keep(running.atomics, addresses)
+        _put_in_order(running, addresses, given)
+        if running.watch.schedule != "reversed":
+            return access(self, *given.values())
+        lanes = {key: _reversed(given[key], given["ptr"].data.shape) for key in LANES if key in given}
+        made = access(self, *(given | lanes).values())
+        return _reversed(made, made.data.shape)
 
     setattr(builder, name, changing)
+
+
+LANES = "ptr", "cmp", "val", "mask"
+"""The operands of an atomic operation that have lanes."""
+
+
+def _put_in_order(running: Running, addresses: Array, given: Mapping[str, Any]) -> None:
+    """Acquire and release as an atomic operation does, unless it speaks to threads of its own program alone."""
+    semantics, scope = (getattr(given[key], "name", "") for key in ("sem", "scope"))
+    if scope == "CTA":
+        return
+    if "ACQUIRE" in semantics:
+        running.acquire(addresses)
+    if "RELEASE" in semantics:
+        running.release(addresses, joins=True)
 
 
 Combine = Callable[[Any, Any], list[Any]]

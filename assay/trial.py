@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from msgspec import structs
 
 from assay.buffers import (
     BLANK,
@@ -337,14 +338,17 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
     if isinstance(repeat, Verdict):
         return Outcome(repeat, comparisons)
     verdict = judge_repeat(repeat) or _strayed(outputs, comparisons) or judge_all(comparisons)
+    again = Reordered(
+        inputs,
+        outputs,
+        launch=lambda: _launch(bench, variant, inputs, outputs),
+        judge=lambda left: judge_all(_compared(bench, variant, case, seed, left)),
+    )
     if verdict.outcome == "passed":
-        again = Reordered(
-            inputs,
-            outputs,
-            launch=lambda: _launch(bench, variant, inputs, outputs),
-            judge=lambda left: judge_all(_compared(bench, variant, case, seed, left)),
-        )
         verdict = again.raced(watch) or again.strays(watch) or verdict
+    elif verdict.cause in DECIDED and (raced := again.raced(watch)) is not None:
+        # In the usual order too, what programs do to each other shows.
+        verdict = structs.replace(raced, reason=f"{raced.reason}; in the usual order it is wrong too")
     return Outcome(verdict, comparisons, repeat, left if verdict.cause in DECIDED else {})
 
 

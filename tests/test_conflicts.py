@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.conflicts import Access, first_conflict, in_order
+from assay.conflicts import Access, first_conflict, in_order, shared
 
 FEW = 4
 """Programs and addresses, so that they meet."""
@@ -14,11 +14,12 @@ FEW = 4
 
 @st.composite
 def accesses(draw: st.DrawFn) -> list[Access]:
-    """Draw accesses in the order of their programs, each behind some of the programs before it."""
+    """Draw accesses in the order of their programs, each of which knows of some epochs of the programs before it."""
     found = []
     for program in sorted(draw(st.lists(st.integers(0, FEW - 1), max_size=6))):
         addresses = np.array(draw(st.lists(st.integers(0, 2 * FEW), max_size=4)), np.uint64)
-        found.append(Access(program, addresses, draw(st.integers(0, (1 << program) - 1))))
+        clock = np.array(draw(st.lists(st.integers(-1, 2), max_size=program)), np.int32)
+        found.append(Access(program, addresses, draw(st.integers(0, 2)), clock))
     return found
 
 
@@ -66,9 +67,31 @@ def test_one_program_is_never_in_conflict_with_itself(lanes: list[list[int]]) ->
 
 @given(st.integers(1, 6))
 def test_what_waits_for_all_before_it_is_in_order(programs: int) -> None:
-    shared = np.array([7], np.uint64)
-    waiting = [Access(program, shared, (1 << program) - 1) for program in range(programs)]
+    address = np.array([7], np.uint64)
+    waiting = [Access(program, address, 3, np.full(program, 3, np.int32)) for program in range(programs)]
     assert first_conflict(waiting, waiting) is None
     assert all(in_order(one, other) and in_order(other, one) for one, other in combinations(waiting, 2))
-    free = [Access(program, shared) for program in range(programs)]
+    free = [Access(program, address) for program in range(programs)]
     assert (first_conflict([], free) is None) == (programs == 1)
+
+
+def test_an_epoch_that_is_not_known_is_in_no_order() -> None:
+    address = np.array([7], np.uint64)
+    early, late = Access(0, address, 3), Access(0, address, 4)
+    knowing = Access(1, address, 0, np.array([3], np.int32))
+    assert in_order(early, knowing)
+    assert not in_order(late, knowing)
+    assert not in_order(early, Access(2, address))
+
+
+@given(accesses())
+def test_what_is_shared_is_an_address_of_two_programs_or_lanes(done: list[Access]) -> None:
+    lanes = [(at, number) for number, access in enumerate(done) for at in access.addresses.tolist()]
+    met = [
+        max(one, other)
+        for (at, one), (there, other) in combinations(lanes, 2)
+        if at == there and (one == other or done[one].program != done[other].program)
+    ]
+    found = shared(done)
+    assert (found is None) == (not met)
+    assert found is None or any(found is done[number] for number in met)

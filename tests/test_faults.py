@@ -52,6 +52,11 @@ HANDED = (
 NEVER = r"elements of output '[yc]' were never written"
 LINES = r"\(\S*kernels/\w+\.py:\d+( and \S*kernels/\w+\.py:\d+)?\)$"
 AT_ONCE = rf"^\d+ of \d+ output elements differ where programs run at once: program.* (same launch|one address) {LINES}"
+LATE = rf"^\d+ of \d+ output elements differ where what one program stores comes after what another does: pro.* {LINES}"
+DRAWN = (
+    r"^where programs and lanes come to an atomic operation in reversed order \(\S*kernels/\w+\.py:\d+\), "
+    r"\d+ of \d+ elements of 'y' are past the ulp bound: at .* got -?\d"
+)
 GROUPED = r"^where what is reduced or scanned is combined in groups, as on a GPU, \d+ of 60 elements of 'y' are past"
 REVERSED = (
     rf"^\d+ of \d+ output elements differ where programs and lanes run in reversed order: (program|several).*{LINES}"
@@ -59,17 +64,21 @@ REVERSED = (
 
 INTERPRETED: list[Row] = [
     ("constant_output", "wrong-value", PAST),
+    ("counted_without_order", "race", AT_ONCE),
     ("count_past_the_end", "poison-read", READ),
     ("counters_uncleared", "undefined-read", HANDED),
     ("decay_combined_wrongly", "wrong-value", GROUPED),
     ("differences_in_place", "race", REVERSED),
     ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
+    ("first_to_claim", "race", DRAWN),
+    ("flag_before_the_value", "race", AT_ONCE),
     ("fp8_of_zeros", "not-finite", r"^700 of 700 elements of 'y' are past the ulp bound: at .* got nan"),
     ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),
     ("half_the_output", "not-written", r"^(128 of 256|108 of 300) elements of output 'y' were never written"),
     ("histogram_into_uncleared", "not-written", BEFORE),
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
     ("in_place_run_twice", "wrong-value", PAST),
+    ("kept_in_any_order", "race", DRAWN),
     ("last_of_its_kind", "race", REVERSED),
     ("load_before_the_start", "poison-read", READ),
     ("load_past_the_end", "poison-read", READ),
@@ -98,6 +107,7 @@ INTERPRETED: list[Row] = [
     ("store_past_the_end", "out-of-bounds-write", WRITE),
     ("sum_of_neighbours_unordered", "race", AT_ONCE),
     ("sum_of_undefined_lanes", "undefined-read", UNDEFINED),
+    ("the_last_two_programs", "race", LATE),
     ("variance_of_padding", "wrong-value", PAST),
     ("workspace_drifts", "stale-result", STALE),
     ("workspace_short", "out-of-bounds-write", WRITE),

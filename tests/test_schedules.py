@@ -69,6 +69,50 @@ def pass_on(x_ptr, y_ptr, flag_ptr):
 
 
 @triton.jit
+def pass_on_early(x_ptr, y_ptr, flag_ptr, sum_ptr):
+    program = tl.program_id(0)
+    before = 0.0
+    if program > 0:
+        while tl.load(flag_ptr + program - 1, volatile=True) == 0:
+            pass
+        before = tl.load(sum_ptr + program - 1, volatile=True)
+    tl.store(flag_ptr + program, 1)
+    total = before + tl.load(x_ptr + program)
+    tl.store(sum_ptr + program, total)
+    tl.store(y_ptr + program, total)
+
+
+@triton.jit
+def count(x_ptr, y_ptr, part_ptr, count_ptr, LEFT: tl.constexpr, SEM: tl.constexpr, SCOPE: tl.constexpr):
+    tl.store(part_ptr + tl.program_id(0), tl.load(x_ptr + tl.program_id(0)))
+    if tl.atomic_add(count_ptr, 1, sem=SEM, scope=SCOPE) >= tl.num_programs(0) - LEFT:
+        tl.store(y_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, 4))))
+
+
+@triton.jit
+def hand_on(x_ptr, y_ptr, flag_ptr, LAST: tl.constexpr):
+    # The second releases what the first released too, without acquiring it.
+    program = tl.program_id(0)
+    if program < LAST:
+        tl.store(y_ptr + program, tl.load(x_ptr + program))
+        tl.atomic_add(flag_ptr, 1, sem="release")
+    else:
+        tl.atomic_add(flag_ptr, 0, sem="acquire")
+        tl.store(y_ptr + program, tl.sum(tl.load(y_ptr + tl.arange(0, 2))))
+
+
+@triton.jit
+def draw(y_ptr, count_ptr):
+    tl.store(y_ptr + tl.program_id(0), tl.atomic_add(count_ptr, 1))
+
+
+@triton.jit
+def claim(y_ptr, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    tl.atomic_cas(y_ptr + lane // BLOCK, tl.zeros((BLOCK,), tl.float32), (lane + 1).to(tl.float32))
+
+
+@triton.jit
 def place(y_ptr):
     tl.store(y_ptr + tl.program_id(2), tl.program_id(0) * 100.0 + tl.program_id(1) * 10 + tl.program_id(2))
 
@@ -103,26 +147,47 @@ def fold_rows(x_ptr, y_ptr, combine: tl.constexpr):
     tl.store(y_ptr + tl.arange(0, 2)[:, None], kept)
 
 
+SEEN = "conflict", "alternatives", "combines", "draws"
+
+
 def ran(kernel, grid, *options, schedule="in order", n=1, **named):
     x, y = torch.arange(1.0, 9.0), torch.zeros(n)
     with watching([x], schedule) as watch:
         kernel[grid](*((x, y) if "x_ptr" in kernel.arg_names else (y,)), *options, **named)
-    return {"y": y.tolist(), **{name: getattr(watch, name) for name in ("conflict", "alternatives", "combines")}}
+    return {"y": y.tolist(), **{name: getattr(watch, name) for name in SEEN}}
 
 
 def grouped(kernel, n, **named):
     return {schedule: ran(kernel, (1,), schedule=schedule, n=n, **named) for schedule in ("in order", "grouped")}
 
 
-def under_all(kernel, grid, *options, n=1, **named):
+def under_all(kernel, grid, *options, n=1, schedules=("in order", "at once", "reversed"), **named):
     return {
         schedule: ran(kernel, grid, *(option() for option in options), schedule=schedule, n=n, **named)
-        for schedule in ("in order", "at once", "reversed")
+        for schedule in schedules
     }
 
 
 def flags():
     return torch.zeros(4, dtype=torch.int32)
+
+
+def parts():
+    return torch.full((4,), -9.0)
+
+
+WAITING = "in order", "at once", "late"
+
+
+def counted(left, sem, scope="gpu"):
+    return under_all(count, (4,), parts, flags, schedules=WAITING, LEFT=left, SEM=sem, SCOPE=scope)
+
+
+def stuck():
+    try:
+        ran(pass_on, (4,), flags(), schedule="reversed")
+    except Exception as error:
+        return f"{type(error.__cause__).__name__}: {error.__cause__}"
 
 
 print(json.dumps({
@@ -131,9 +196,17 @@ print(json.dumps({
     "add atomically": under_all(add_atomically, (4,)),
     "add locked": under_all(add_locked, (4,), flags),
     "add before the lock": under_all(add_before_the_lock, (4,), flags),
-    "pass on": {
-        schedule: ran(pass_on, (4,), flags(), schedule=schedule) for schedule in ("in order", "at once")
-    },
+    "pass on": under_all(pass_on, (4,), flags, schedules=WAITING),
+    "pass on early": under_all(pass_on_early, (4,), flags, parts, n=4, schedules=WAITING),
+    "count": counted(1, "acq_rel"),
+    "count relaxed": counted(1, "relaxed"),
+    "count released": counted(1, "release"),
+    "count in a block": counted(1, "acq_rel", "cta"),
+    "count two": counted(2, "acq_rel"),
+    "hand on": under_all(hand_on, (3,), flags, n=3, schedules=WAITING, LAST=2),
+    "draw": under_all(draw, (4,), flags, n=4),
+    "claim": under_all(claim, (1,), n=1, BLOCK=8),
+    "stuck": stuck(),
     "place": under_all(place, (2, 2, 2), n=2),
     "number": under_all(number, (1,), BLOCK=8),
     "minus": grouped(fold, 9, combine=minus, N=8),
@@ -184,14 +257,64 @@ def test_a_lock_taken_too_late_does_not(ran: dict[str, Any]) -> None:
     found = ran["add before the lock"]
     assert found["in order"]["conflict"] == "programs (0, 0, 0) and (1, 0, 0) store to one address"
     # Reversed, a program might wait for one that has not started.
-    assert found["in order"]["alternatives"] == ["at once"]
+    assert found["in order"]["alternatives"] == ["at once", "late"]
     assert found["at once"]["y"] == [4.0]
 
 
 def test_a_flag_that_is_polled_puts_programs_in_order(ran: dict[str, Any]) -> None:
     found = ran["pass on"]
-    assert found["in order"]["conflict"] is None
-    assert results(found) == [[9.0], [9.0]]
+    # To poll is a conflict with who raises the flag, under which nothing changes.
+    assert found["in order"]["conflict"] == "program (1, 0, 0) loads what program (0, 0, 0) stores in the same launch"
+    assert results(found) == [[9.0]] * 3
+
+
+def test_a_flag_that_is_raised_too_early_does_not(ran: dict[str, Any]) -> None:
+    found = ran["pass on early"]
+    assert found["in order"]["y"] == [1.0, 3.0, 6.0, 10.0]
+    # Each but the first finds no sum of the one before.
+    assert found["at once"]["y"] == [1.0, -7.0, -6.0, -5.0]
+
+
+@pytest.mark.parametrize(
+    ("how", "conflict", "wanted"),
+    [
+        ("count", False, [[10.0], [10.0], [10.0]]),
+        # The last program finds its own part and none of the others'.
+        ("count relaxed", True, [[10.0], [-23.0], [10.0]]),
+        ("count released", True, [[10.0], [-23.0], [10.0]]),
+        ("count in a block", True, [[10.0], [-23.0], [10.0]]),
+        # The third stores the sum of three parts, and one that is not there, after the fourth has stored its own.
+        ("count two", True, [[10.0], [10.0], [-3.0]]),
+    ],
+)
+def test_a_counter_orders_what_it_says_it_does(
+    ran: dict[str, Any], how: str, conflict: bool, wanted: list[list[float]]
+) -> None:
+    assert (ran[how]["in order"]["conflict"] is not None) == conflict
+    assert results(ran[how]) == wanted
+
+
+def test_what_several_released_at_one_address_can_be_acquired_there(ran: dict[str, Any]) -> None:
+    assert ran["hand on"]["in order"]["conflict"] is None
+    assert results(ran["hand on"]) == [[1.0, 2.0, 3.0]] * 3
+
+
+def test_what_is_drawn_from_a_counter_depends_on_who_comes_first(ran: dict[str, Any]) -> None:
+    found = ran["draw"]
+    assert (found["in order"]["draws"], found["in order"]["conflict"]) == ("", None)
+    assert results(found)[::2] == [[0.0, 1.0, 2.0, 3.0], [3.0, 2.0, 1.0, 0.0]]
+    assert ran["place"]["in order"]["draws"] is None
+
+
+def test_reversed_the_last_lane_comes_first_to_an_atomic_operation(ran: dict[str, Any]) -> None:
+    found = ran["claim"]
+    assert found["in order"]["draws"] == ""
+    assert results(found)[::2] == [[1.0], [8.0]]
+
+
+def test_a_program_that_waits_for_one_that_comes_later_is_stuck(ran: dict[str, Any]) -> None:
+    said = "StuckError: program (3, 0, 0) came to one address 2000 times; it may wait for one that has not started"
+    assert ran["stuck"] == said
 
 
 def test_reversed_the_first_program_comes_last_on_every_axis(ran: dict[str, Any]) -> None:
