@@ -68,7 +68,9 @@ class Reordered:
         elements are combined in groups, or the last program comes first to an atomic operation.
         """
         if watch.combines and (judged := self._judged("grouped")).outcome != "passed":
-            reason = f"where what is reduced or scanned is combined in groups, as on a GPU, {judged.reason}"
+            reason = (
+                f"where what is reduced, scanned or concatenated comes as the threads of a GPU have it, {judged.reason}"
+            )
             return structs.replace(judged, reason=reason)
         if watch.draws is None or self.differs("in order") is not None:
             return None

@@ -7,8 +7,9 @@ are in conflict, the launches run again under schedules that a GPU may choose as
 - at once: a program that loads what another has stored finds, the first time, what was there before that;
 - late: where two programs store to one address, what the earlier one stores comes last;
 - reversed: the last program runs first, and the lanes of a store or of an atomic operation in reversed order;
-- grouped: a reduction or a scan with a function of the kernel's own combines two halves that were combined before, as
-  the threads of a GPU do, and not always one more element. This rounds otherwise, so that bounds decide and not bits.
+- grouped: a reduction or a scan with a function of the kernel's own combines two parts that were combined before, as
+  the threads of a GPU do, and not always one more element: a scan two halves, a reduction every second element and then
+  the others, since it keeps no order; `tl.cat`, which may reorder, does. Sums round otherwise: bounds decide, not bits.
 
 A conflict alone is no fault: what was loaded may be thrown away, and what was stored may be the same. What a program
 releases and another acquires puts what the one did before it in front of what the other does after it: by atomic
@@ -57,7 +58,7 @@ class StuckError(AssayError):
 @dataclass
 class Watch:
     """What the launches inside do: their first conflict, in words, whether any operation is atomic or volatile, and
-    whether a function of the kernel's own combines more than two elements.
+    whether a function of the kernel's own combines more than two elements, or `tl.cat` may reorder some.
 
     `constant`: memory that none of them changes, so that loads from it need no look. `draws`: the line of an atomic
     operation by which several programs or lanes come to one address, if one does.
@@ -233,7 +234,8 @@ def watch_programs(interpreter: Any) -> None:
     _watch_stores(builder, load)
     _watch_atomics(builder, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
     _watch_atomics(builder, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
-    _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_halves)
+    _watch_joining(builder)
+    _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_parts)
     _watch_combining(interpreter.ScanOps, "generic_scan", _scan_halves)
 
 
@@ -388,11 +390,25 @@ def _put_in_order(running: Running, addresses: Array, given: Mapping[str, Any]) 
         running.release(addresses, joins=True)
 
 
+def _watch_joining(builder: Any) -> None:
+    join: Callable[..., Any] = builder.create_cat
+
+    def joining(self: Any, *parts: Any) -> Any:
+        made, watch = join(self, *parts), _WATCH.get()
+        if watch is not None:
+            watch.combines = True
+            if watch.schedule == "grouped":
+                made.data = np.concatenate([made.data[0::2], made.data[1::2]])
+        return made
+
+    builder.create_cat = joining
+
+
 Combine = Callable[[Any, Any], list[Any]]
 """A method of the interpreter that combines the elements of several tensors along an axis, with its `self`."""
 
 
-def _watch_combining(operations: Any, name: str, halves: Callable[[Any, Sequence[Any], Combine], list[Any]]) -> None:
+def _watch_combining(operations: Any, name: str, parts: Callable[[Any, Sequence[Any], Combine], list[Any]]) -> None:
     combine: Combine = getattr(operations, name)
 
     def combining(self: Any, input: Any) -> list[Any]:
@@ -400,14 +416,14 @@ def _watch_combining(operations: Any, name: str, halves: Callable[[Any, Sequence
         if watch is None or self.axis is None or input[0].handle.data.shape[self.axis] < 3:
             return combine(self, input)
         watch.combines = True
-        return halves(self, input, combine) if watch.schedule == "grouped" else combine(self, input)
+        return parts(self, input, combine) if watch.schedule == "grouped" else combine(self, input)
 
     setattr(operations, name, combining)
 
 
-def _parts(self: Any, tensors: Sequence[Any], start: int | None, stop: int | None) -> tuple[Any, ...]:
-    """Return the tensors from `start` to `stop` along the axis."""
-    places = (*(slice(None),) * (self.axis % tensors[0].handle.data.ndim), slice(start, stop))
+def _part(self: Any, tensors: Sequence[Any], of: slice) -> tuple[Any, ...]:
+    """Return a part of the tensors along the axis."""
+    places = (*(slice(None),) * (self.axis % tensors[0].handle.data.ndim), of)
     return tuple(self.to_tensor(tensor.handle.data[places], tensor.dtype) for tensor in tensors)
 
 
@@ -419,19 +435,18 @@ def _joined(self: Any, *parts: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def _reduce_halves(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
-    middle, kept = input[0].handle.data.shape[self.axis] // 2, self.keep_dims
-    self.keep_dims = True
-    halves = [combine(self, _parts(self, input, *ends)) for ends in ((None, middle), (middle, None))]
+def _reduce_parts(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
+    kept, self.keep_dims = self.keep_dims, True
+    parts = [combine(self, _part(self, input, slice(first, None, 2))) for first in (1, 0)]
     self.keep_dims = kept
-    return combine(self, _joined(self, *halves))
+    return combine(self, _joined(self, *parts))
 
 
 def _scan_halves(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
-    length = input[0].handle.data.shape[self.axis]
-    first, second = (combine(self, _parts(self, input, *ends)) for ends in ((None, length // 2), (length // 2, None)))
-    total, found = _parts(self, first, length // 2 - 1, None), [tuple(first)]
-    for at in range(length - length // 2):
-        both = combine(self, _joined(self, total, _parts(self, second, at, at + 1)))
-        found.append(_parts(self, both, 1, None))
+    middle, length = input[0].handle.data.shape[self.axis] // 2, input[0].handle.data.shape[self.axis]
+    first, second = (combine(self, _part(self, input, of)) for of in (slice(middle), slice(middle, None)))
+    total, found = _part(self, first, slice(middle - 1, None)), [tuple(first)]
+    for at in range(length - middle):
+        both = combine(self, _joined(self, total, _part(self, second, slice(at, at + 1))))
+        found.append(_part(self, both, slice(1, None)))
     return list(_joined(self, *found))

@@ -57,7 +57,9 @@ DRAWN = (
     r"^where programs and lanes come to an atomic operation in reversed order \(\S*kernels/\w+\.py:\d+\), "
     r"\d+ of \d+ elements of 'y' are past the ulp bound: at .* got -?\d"
 )
-GROUPED = r"^where what is reduced or scanned is combined in groups, as on a GPU, \d+ of 60 elements of 'y' are past"
+GROUPED = (
+    r"^where what is reduced, scanned or concatenated comes as the threads of a GPU have it, \d+ of \d+ elements of"
+)
 REVERSED = (
     rf"^\d+ of \d+ output elements differ where programs and lanes run in reversed order: (program|several).*{LINES}"
 )
@@ -75,10 +77,12 @@ INTERPRETED: list[Row] = [
     ("fp8_of_zeros", "not-finite", r"^700 of 700 elements of 'y' are past the ulp bound: at .* got nan"),
     ("grid_rounded_down", "not-written", r"^44 of 300 elements of output 'y' were never written"),
     ("half_the_output", "not-written", r"^(128 of 256|108 of 300) elements of output 'y' were never written"),
+    ("halves_put_together", "wrong-value", GROUPED),
     ("histogram_into_uncleared", "not-written", BEFORE),
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
     ("in_place_run_twice", "wrong-value", PAST),
     ("kept_in_any_order", "race", DRAWN),
+    ("last_element_reduced", "wrong-value", GROUPED),
     ("last_of_its_kind", "race", REVERSED),
     ("load_before_the_start", "poison-read", READ),
     ("load_past_the_end", "poison-read", READ),

@@ -124,6 +124,18 @@ def number(y_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def put_together(x_ptr, y_ptr):
+    lane = tl.arange(0, 4)
+    both = tl.cat(tl.load(x_ptr + lane), tl.load(x_ptr + 4 + lane), can_reorder=True)
+    tl.store(y_ptr + tl.arange(0, 8), both)
+
+
+@triton.jit
+def left(a, b):
+    return a
+
+
+@triton.jit
 def minus(a, b):
     return a - b
 
@@ -211,6 +223,8 @@ print(json.dumps({
     "number": under_all(number, (1,), BLOCK=8),
     "minus": grouped(fold, 9, combine=minus, N=8),
     "product": grouped(fold, 9, combine=product, N=8),
+    "left": grouped(fold, 9, combine=left, N=8),
+    "put together": grouped(put_together, 8),
     "two": grouped(fold, 3, combine=minus, N=2),
     "rows": grouped(fold_rows, 2, combine=minus),
     "sum": ran(place, (1, 1, 1), n=1),
@@ -332,10 +346,16 @@ def test_a_function_that_is_not_associative_gives_another_result_in_groups(ran: 
     found = ran["minus"]
     assert found["in order"]["combines"] is True
     assert found["in order"]["y"] == [-34.0, 1.0, -1.0, -4.0, -8.0, -13.0, -19.0, -26.0, -34.0]
-    # (1 - 2 - 3 - 4) less 5, 5 - 6, 5 - 6 - 7 and 5 - 6 - 7 - 8.
-    assert found["grouped"]["y"] == [8.0, 1.0, -1.0, -4.0, -8.0, -13.0, -7.0, 0.0, 8.0]
-    # Rows of 1 to 4 and 5 to 8: (1 - 2) - (3 - 4) and (5 - 6) - (7 - 8).
+    # (2 - 4 - 6 - 8) less (1 - 3 - 5 - 7); (1 - 2 - 3 - 4) less 5, 5 - 6, 5 - 6 - 7 and 5 - 6 - 7 - 8.
+    assert found["grouped"]["y"] == [-2.0, 1.0, -1.0, -4.0, -8.0, -13.0, -7.0, 0.0, 8.0]
+    # Rows of 1 to 4 and 5 to 8: (2 - 4) - (1 - 3) and (6 - 8) - (5 - 7).
     assert results(ran["rows"]) == [[-8.0, -16.0], [0.0, 0.0]]
+
+
+def test_a_scan_keeps_the_order_and_a_concatenation_does_not(ran: dict[str, Any]) -> None:
+    # By a function that keeps the left one of two; the reduction comes first.
+    assert results(ran["left"]) == [[1.0] * 9, [2.0] + [1.0] * 8]
+    assert results(ran["put together"]) == [[1.0, 2, 3, 4, 5, 6, 7, 8], [1.0, 3, 5, 7, 2, 4, 6, 8]]
 
 
 def test_one_that_is_gives_the_same(ran: dict[str, Any]) -> None:
