@@ -32,6 +32,7 @@ _KINDS: dict[str, Cause] = {
     "KernelError": "declaration",
     "BoundError": "declaration",
     "PatternError": "declaration",
+    "EndlessError": "timeout",
     "OutsideRead": "poison-read",
     "OutsideWrite": "out-of-bounds-write",
 }
@@ -41,6 +42,7 @@ _BY_DESIGN: dict[str, Cause] = {
     "OutOfMemoryError": "does-not-fit",
     "AutotunedKernel": "autotuned",
     "DeviceOnlyOperation": "unsupported-operation",
+    "StuckError": "unsupported-operation",
 }
 """What a tier cannot run whatever the kernel does right."""
 

@@ -151,12 +151,21 @@ def _try_in_turn(process: Session, bench: Bench, asked: Sequence[Asked]) -> Iter
     for trial in (Trial(variant, case) for variant, case in asked):
         tried.append(try_one(process, trial, terms, original.declaration))
         verdict = tried[-1].check.verdict
-        yield str(trial), _controlled(process, bench, trial) if verdict.cause == "timeout" else verdict
+        if verdict.cause == "timeout":
+            verdict = _controlled(process, bench, trial)
+        yield str(trial), _unlike(verdict) if verdict.cause == "unsupported-operation" else verdict
         if tier == "gpu":
             yield from _aside(original, tried)
         if tier == "gpu" and tried[-1].check.verdict.cause in RAISED:
             # One error can spoil the whole context on a device.
             process.close()
+
+
+def _unlike(verdict: Verdict) -> Verdict:
+    """Return what it shows that the interpreter cannot run a fault to its end: it runs the kernel itself, which uses
+    the same operations and waits for no program that has not begun.
+    """
+    return Verdict(outcome="failed", cause="timeout", reason=f"{verdict.reason}, where the kernel itself does not wait")
 
 
 def _controlled(process: Session, bench: Bench, trial: Trial) -> Verdict:

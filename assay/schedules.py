@@ -19,6 +19,7 @@ from one address by atomic operations depends on who comes first: there, reverse
 
 import contextlib
 import copy
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -48,11 +49,15 @@ MOST_FLAGS = 32
 """Lanes of a store or an atomic operation that may be locks or flags: those are few, accumulators are wide."""
 
 MOST_TURNS = 2000
-"""Loads and atomic operations of few lanes on one address by one program, after which it is taken to wait for ever."""
+"""Looks at the same few addresses, one after another with nothing changed, after which a program waits for ever."""
 
 
 class StuckError(AssayError):
-    """A program waits for one that has not started, as it may where the interpreter runs the last one first."""
+    """A program waits for one that has not begun: the interpreter runs one after another."""
+
+
+class EndlessError(AssayError):
+    """A program waits, and there is no other that could end that."""
 
 
 @dataclass
@@ -85,7 +90,8 @@ class Running:
 
     `polls` are volatile loads. `clock` and `epoch` are those of the program that runs; `released`: what is learnt by
     whoever acquires at an address. `history`: who has stored to an address, in which epoch, and what it held before;
-    `seen`: who has loaded that already. `turns`: how often the program that runs came to an address.
+    `seen`: who has loaded that already. `turns`: how often the program that runs has looked at the same addresses in a
+    row. `programs`: how many there are.
     """
 
     watch: Watch
@@ -100,7 +106,9 @@ class Running:
     released: dict[int, Release] = field(default_factory=dict)
     history: dict[int, list[tuple[int, int, Any]]] = field(default_factory=dict)
     seen: set[tuple[int, int]] = field(default_factory=set)
-    turns: dict[int, int] = field(default_factory=dict)
+    turns: int = 0
+    looked_at: bytes = b""
+    programs: int = 0
 
     @property
     def program(self) -> int:
@@ -110,7 +118,7 @@ class Running:
     def start(self, place: Place) -> None:
         """Begin the next program."""
         self.places.append(place)
-        self.clock, self.epoch, self.turns = NOTHING, 0, {}
+        self.clock, self.epoch, self.turns, self.looked_at = NOTHING, 0, 0, b""
 
     def keep(self, accesses: list[Access], addresses: Array) -> None:
         """Keep what one load or store did."""
@@ -138,15 +146,22 @@ class Running:
             if found is not None and not knows(self.clock, found.program, found.epoch):
                 self.clock = joined(self.clock, found.known())
 
-    def come(self, addresses: Array) -> None:
-        """Count that the program comes to these addresses; StuckError where it does so for ever, run in reverse."""
-        if self.watch.schedule != "reversed" or addresses.size > MOST_FLAGS:
+    def look(self, addresses: Array | None) -> None:
+        """Count looks at the same few addresses in a row, or None where the program does something else; StuckError or
+        EndlessError where it would go on for ever.
+        """
+        at = b"" if addresses is None or addresses.size > MOST_FLAGS else addresses.tobytes()
+        self.turns = self.turns + 1 if at and at == self.looked_at else 0
+        self.looked_at = at
+        if self.turns <= MOST_TURNS:
             return
-        for at in addresses.tolist():
-            self.turns[at] = self.turns.get(at, 0) + 1
-            if self.turns[at] > MOST_TURNS:
-                where = f"program {self.places[-1]} came to one address {MOST_TURNS} times"
-                raise StuckError(f"{where}; it may wait for one that has not started")
+        line = f"{line}: " if (line := _line()) else ""
+        what = f"{line}program {self.places[-1]} polls one address for ever"
+        if len(self.places) == self.programs:
+            raise EndlessError(f"{what}, and no other program is left that could change it")
+        raise StuckError(
+            f"{what}: it waits for one that has not begun, and the interpreter runs one after another; a GPU can run it"
+        )
 
     def is_constant(self, addresses: Array) -> bool:
         """Return whether all lanes lie in memory that does not change."""
@@ -232,8 +247,8 @@ def watch_programs(interpreter: Any) -> None:
     _place_programs(builder)
     load = _watch_loads(builder)
     _watch_stores(builder, load)
-    _watch_atomics(builder, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
-    _watch_atomics(builder, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
+    _watch_atomics(builder, load, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
+    _watch_atomics(builder, load, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
     _watch_joining(builder)
     _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_parts)
     _watch_combining(interpreter.ScanOps, "generic_scan", _scan_halves)
@@ -244,13 +259,14 @@ def _watch_launches(executor: Any) -> None:
 
     def calling(self: Any, *arguments: Any, **named: Any) -> Any:
         watch = _WATCH.get()
-        running = None if watch is None else Running(watch)
+        # Where nobody watches, a program that waits for ever is found all the same, and nothing is kept.
+        running = Running(Watch("in order", ()), lanes=MOST_LANES) if watch is None else Running(watch)
         token = _RUNNING.set(running)
         try:
             returned = call(self, *arguments, **named)
         finally:
             _RUNNING.reset(token)
-        if running is not None:
+        if watch is not None:
             running.end()
         return returned
 
@@ -266,6 +282,7 @@ def _place_programs(builder: Any) -> None:
             at = tuple(size - 1 - index for size, index in zip(self.grid_dim, at, strict=True))
         place(self, *at)
         if running is not None:
+            running.programs = math.prod(self.grid_dim)
             running.start((at[0], at[1], at[2]))
 
     builder.set_grid_idx = placing
@@ -278,11 +295,14 @@ def _watch_loads(builder: Any) -> Callable[..., Any]:
     def loading(self: Any, pointers: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         made = load(self, pointers, mask, *rest, **named)
         running, addresses = _RUNNING.get(), active_lanes(pointers.data, mask.data)
-        if running is None or addresses.size == 0 or running.is_constant(addresses):
+        if running is None or addresses.size == 0:
+            return made
+        if running.is_constant(addresses):
+            running.look(None)
             return made
         asked = dict(zip(LOAD_OPTIONS, rest, strict=False)) | named
         polls = asked["is_volatile"] or getattr(asked["cache_modifier"], "name", "") == "CV"
-        running.come(addresses)
+        running.look(addresses)
         if running.watch.schedule == "at once":
             loaded, made.data = made.data, _as_before(running, pointers.data, mask.data, made.data)
             polls = polls and made.data is loaded
@@ -317,6 +337,7 @@ def _watch_stores(builder: Any, load: Callable[..., Any]) -> None:
         running, addresses = _RUNNING.get(), active_lanes(pointers.data, mask.data)
         if running is None or addresses.size == 0:
             return store(self, pointers, value, mask, *rest, **named)
+        running.look(None)
         if running.watch.schedule == "late":
             mask = _without(mask, _overtaken(running, pointers.data))
         if running.watch.schedule in ("at once", "late"):
@@ -353,26 +374,43 @@ def _reversed(handle: Any, shape: tuple[int, ...]) -> Any:
     return made
 
 
-def _watch_atomics(builder: Any, name: str, parameters: Sequence[str]) -> None:
+def _watch_atomics(builder: Any, load: Callable[..., Any], name: str, parameters: Sequence[str]) -> None:
     access: Callable[..., Any] = getattr(builder, name)
 
     def changing(self: Any, *operands: Any, **named: Any) -> Any:
         running, given = _RUNNING.get(), dict(zip(parameters, operands, strict=False)) | named
         if running is None:
             return access(self, *given.values())
-        mask = given["mask"].data if "mask" in given else None
-        addresses = active_lanes(given["ptr"].data, mask)
+        mask = given.get("mask") or _whole(given["ptr"])
+        addresses = active_lanes(given["ptr"].data, mask.data)
         running.watch.waits = True
-        running.come(addresses)
         running.keep(running.atomics, addresses)
         _put_in_order(running, addresses, given)
-        if running.watch.schedule != "reversed":
-            return access(self, *given.values())
-        lanes = {key: _reversed(given[key], given["ptr"].data.shape) for key in LANES if key in given}
-        made = access(self, *(given | lanes).values())
-        return _reversed(made, made.data.shape)
+        if running.watch.schedule == "reversed":
+            made = _reversed_access(access, self, given)
+        else:
+            made = access(self, *given.values())
+        if addresses.size <= MOST_FLAGS:
+            held = load(self, given["ptr"], mask, None, None, None, False).data
+            changed = not np.array_equal(active_lanes(held, mask.data), active_lanes(made.data, mask.data))
+            running.look(None if changed else addresses)
+        return made
 
     setattr(builder, name, changing)
+
+
+def _whole(pointers: Any) -> Any:
+    """Return a mask of all lanes."""
+    made = copy.copy(pointers)
+    made.data = np.ones(pointers.data.shape, bool)
+    return made
+
+
+def _reversed_access(access: Callable[..., Any], builder: Any, given: Mapping[str, Any]) -> Any:
+    """Let the last lane of an atomic operation come first."""
+    lanes = {key: _reversed(given[key], given["ptr"].data.shape) for key in LANES if key in given}
+    made = access(builder, *(dict(given) | lanes).values())
+    return _reversed(made, made.data.shape)
 
 
 LANES = "ptr", "cmp", "val", "mask"

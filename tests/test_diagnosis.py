@@ -20,6 +20,8 @@ FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
     (Fault("exception", "out of resource: shared memory", "OutOfResources"), "tf32", "inapplicable", "does-not-fit"),
     (Fault("exception", "it picks its configuration", "AutotunedKernel"), "f32", "inapplicable", "autotuned"),
     (Fault("exception", "cannot run it", "DeviceOnlyOperation"), "f32", "inapplicable", "unsupported-operation"),
+    (Fault("exception", "it polls for ever", "StuckError"), "f32", "inapplicable", "unsupported-operation"),
+    (Fault("exception", "it polls for ever", "EndlessError"), "f32", "failed", "timeout"),
     (Fault("exception", "4 of 64 lanes read outside", "OutsideRead"), "f32", "failed", "poison-read"),
     (Fault("exception", "4 of 64 lanes write outside", "OutsideWrite"), "f32", "failed", "out-of-bounds-write"),
     (Fault("exception", REFUSED_PRECISION, "AssertionError"), "bf16x6", "inapplicable", "unsupported-precision"),

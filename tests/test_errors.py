@@ -27,6 +27,8 @@ OF_RESULTS = {
     "OutsideRead",
     "OutsideWrite",
     "EntryError",
+    "StuckError",
+    "EndlessError",
 }
 # These are about one part of a bundle, and reach a user within an UnsoundError, which has the remedy of all.
 WITHIN_UNSOUND = {"ArchiveError", "BagError", "SignatureError"}

@@ -159,6 +159,36 @@ def test_what_takes_too_long_is_a_fault_only_where_the_kernel_itself_does_not(
     assert (exposure.verdict.cause == "timeout") == (outcome == "failed")
 
 
+WAITS = """
+
+@triton.jit
+def meet(count_ptr):
+    tl.atomic_add(count_ptr, 1)
+    while tl.atomic_add(count_ptr, 0) < 2:
+        pass
+
+
+def waits(inputs, outputs, variant):
+    meet[(2,)](torch.zeros(1, dtype=torch.int32))
+
+
+import dataclasses
+KERNEL = dataclasses.replace(KERNEL, launch=waits)
+"""
+
+
+def test_what_waits_for_a_program_that_has_not_begun_is_a_fault_where_the_kernel_itself_does_not(
+    child: Child, tmp_path: Path
+) -> None:
+    faulty, kernel = planted(tmp_path, "drop-store", ""), original("ieee")
+    faulty.path.write_text(KERNEL.read_text("utf-8") + WAITS, "utf-8")
+    with Session(child, faulty.path) as process:
+        exposure = try_faulty(process, faulty, Bench(KERNEL, kernel, "gpu", Terms([1], LIMIT_S)), kernel.trials("gpu"))
+    assert (exposure.verdict.outcome, exposure.verdict.cause) == ("failed", "timeout")
+    assert "polls one address for ever" in exposure.verdict.reason
+    assert exposure.verdict.reason.endswith("where the kernel itself does not wait")
+
+
 IN_TF32 = ROOT / "tests" / "faults" / "float32_dot_in_tf32.py"
 
 

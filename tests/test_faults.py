@@ -113,6 +113,11 @@ INTERPRETED: list[Row] = [
     ("sum_of_undefined_lanes", "undefined-read", UNDEFINED),
     ("the_last_two_programs", "race", LATE),
     ("variance_of_padding", "wrong-value", PAST),
+    (
+        "waits_for_ever",
+        "timeout",
+        r"kernels/\w+\.py:\d+: program \(1, 0, 0\) polls one .*, and no other program is left",
+    ),
     ("workspace_drifts", "stale-result", STALE),
     ("workspace_short", "out-of-bounds-write", WRITE),
     ("workspace_uncleared", "undefined-read", UNWRITTEN),
@@ -163,6 +168,7 @@ SHOWN_BY_SIZE = {
 
 NOT_INTERPRETED = {
     "add_by_inline_assembly": "cannot run inline assembly; a GPU can run this kernel$",
+    "shares_of_the_sum": r"kernels/\w+\.py:\d+: program \(0, 0, 0\) polls one address for ever: it waits for",
     "sums_through_descriptor": "cannot run 'descriptor_reduce'; a GPU can run this kernel$",
     "tanh_by_libdevice": r"cannot run triton\.language\.extra\.libdevice\.tanh; a GPU can run this kernel$",
 }

@@ -102,6 +102,24 @@ def hand_on(x_ptr, y_ptr, flag_ptr, LAST: tl.constexpr):
 
 
 @triton.jit
+def meet(y_ptr, count_ptr):
+    tl.atomic_add(count_ptr, 1)
+    while tl.atomic_add(count_ptr, 0) < tl.num_programs(0):
+        pass
+    tl.store(y_ptr, 1.0)
+
+
+@triton.jit
+def look_often(y_ptr, count_ptr):
+    # Each program takes a free lock 1500 times, and polls a flag as often with a store after each.
+    for _ in range(1500):
+        while tl.atomic_cas(count_ptr, 0, 1) == 1:
+            pass
+        tl.store(y_ptr, tl.load(y_ptr, volatile=True) + 1)
+        tl.atomic_xchg(count_ptr, 0)
+
+
+@triton.jit
 def draw(y_ptr, count_ptr):
     tl.store(y_ptr + tl.program_id(0), tl.atomic_add(count_ptr, 1))
 
@@ -195,9 +213,9 @@ def counted(left, sem, scope="gpu"):
     return under_all(count, (4,), parts, flags, schedules=WAITING, LEFT=left, SEM=sem, SCOPE=scope)
 
 
-def stuck():
+def raised(kernel, grid, *options, **named):
     try:
-        ran(pass_on, (4,), flags(), schedule="reversed")
+        ran(kernel, grid, *options, **named)
     except Exception as error:
         return f"{type(error.__cause__).__name__}: {error.__cause__}"
 
@@ -218,7 +236,12 @@ print(json.dumps({
     "hand on": under_all(hand_on, (3,), flags, n=3, schedules=WAITING, LAST=2),
     "draw": under_all(draw, (4,), flags, n=4),
     "claim": under_all(claim, (1,), n=1, BLOCK=8),
-    "stuck": stuck(),
+    "stuck": {
+        "reversed": raised(pass_on, (4,), flags(), schedule="reversed"),
+        "barrier": raised(meet, (2,), flags()),
+        "endless": raised(meet, (1,), flags() - 1),
+    },
+    "often": ran(look_often, (2,), flags()),
     "place": under_all(place, (2, 2, 2), n=2),
     "number": under_all(number, (1,), BLOCK=8),
     "minus": grouped(fold, 9, combine=minus, N=8),
@@ -327,8 +350,18 @@ def test_reversed_the_last_lane_comes_first_to_an_atomic_operation(ran: dict[str
 
 
 def test_a_program_that_waits_for_one_that_comes_later_is_stuck(ran: dict[str, Any]) -> None:
-    said = "StuckError: program (3, 0, 0) came to one address 2000 times; it may wait for one that has not started"
-    assert ran["stuck"] == said
+    assert ran["stuck"]["reversed"] == (
+        "StuckError: program (3, 0, 0) polls one address for ever: it waits for one that has not begun, and the "
+        "interpreter runs one after another; a GPU can run it"
+    )
+    assert ran["stuck"]["barrier"] == ran["stuck"]["reversed"].replace("(3, 0, 0)", "(0, 0, 0)")
+    assert ran["stuck"]["endless"] == (
+        "EndlessError: program (0, 0, 0) polls one address for ever, and no other program is left that could change it"
+    )
+
+
+def test_to_look_often_is_not_to_wait(ran: dict[str, Any]) -> None:
+    assert ran["often"]["y"] == [3000.0]
 
 
 def test_reversed_the_first_program_comes_last_on_every_axis(ran: dict[str, Any]) -> None:
