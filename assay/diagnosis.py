@@ -34,6 +34,7 @@ _KINDS: dict[str, Cause] = {
     "PatternError": "declaration",
     "OutsideRead": "poison-read",
     "OutsideWrite": "out-of-bounds-write",
+    "FalsePromise": "false-promise",
 }
 
 _BY_DESIGN: dict[str, Cause] = {

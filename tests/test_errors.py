@@ -26,6 +26,7 @@ OF_RESULTS = {
     "UnsupportedDtype",
     "OutsideRead",
     "OutsideWrite",
+    "FalsePromise",
     "EntryError",
 }
 # These are about one part of a bundle, and reach a user within an UnsoundError, which has the remedy of all.

@@ -50,6 +50,8 @@ UNWRITTEN = r"^4 of 4 elements of output 'y' come from memory that torch.empty m
 HANDED = (
     r"^1 of 1 elements of the outputs change with what torch.empty hands out: .* nobody wrote: 1 of 1 elements of 'y'"
 )
+PROMISED = (
+    r"kernels/windows_said_to_be_aligned\.py:21: FalsePromise: tl.multiple_of promises multiples of 16, found \d+$"
 )
 NEVER = r"elements of output '[yc]' were never written"
 LINES = r"\(\S*kernels/\w+\.py:\d+( and \S*kernels/\w+\.py:\d+)?\)$"
@@ -115,6 +117,7 @@ INTERPRETED: list[Row] = [
     ("sum_of_undefined_lanes", "undefined-read", UNDEFINED),
     ("the_last_two_programs", "race", LATE),
     ("variance_of_padding", "wrong-value", PAST),
+    ("windows_said_to_be_aligned", "false-promise", PROMISED),
     ("workspace_drifts", "stale-result", STALE),
     ("workspace_short", "out-of-bounds-write", WRITE),
     ("workspace_uncleared", "undefined-read", UNWRITTEN),
