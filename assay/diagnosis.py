@@ -35,6 +35,7 @@ _KINDS: dict[str, Cause] = {
     "EndlessError": "timeout",
     "OutsideRead": "poison-read",
     "OutsideWrite": "out-of-bounds-write",
+    "FalsePromise": "false-promise",
 }
 
 _BY_DESIGN: dict[str, Cause] = {

@@ -19,6 +19,7 @@ from assay.errors import AssayError
 from assay.front_end import keep_captured, refuse_methods, yield_to_tensors
 from assay.marks import keep_marks, marked
 from assay.narrowing import conversion
+from assay.promises import check_promises
 from assay.schedules import watch_programs
 from assay.undefined import fill_undefined_lanes, pad_block_pointers
 
@@ -74,6 +75,7 @@ def mend_interpreter() -> None:
         _refuse_bits(builder, name, what)
     _refuse_reductions_of_bits(interpreter.ReduceScanOpInterface)
     check_addresses(interpreter)
+    check_promises(interpreter)
     watch_programs(interpreter)
 
 

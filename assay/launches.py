@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.compiler.compiler import ASTSource
@@ -76,10 +77,27 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         JITFunction.run = launch
 
 
-def _kind(value: Any) -> Hashable:
-    """Return what Triton's type of an argument comes from, where its value is no matter."""
+def _whole(value: int, specialised: bool) -> Hashable:
+    """Return what Triton makes of a whole number: a 1 is a constant, and the size of any other decides its type."""
+    if isinstance(value, bool):
+        return "bool"
+    if specialised and value == 1:
+        return "constant", 1
+    return next((f"i{bits}" for bits in (32, 64) if -(1 << bits - 1) <= value < 1 << bits - 1), "u64")
+
+
+def _kind(value: Any, specialised: bool = True) -> Hashable:
+    """Return what Triton's type of an argument comes from, or the argument itself where Triton makes it a constant.
+
+    So it does a 1, which has no dtype and no method then, unless the parameter is not `specialised`. That holds for a
+    parameter alone: of a tuple's elements every 1 is a constant.
+    """
     if isinstance(value, tuple):
-        return tuple(_kind(one) for one in value)
+        return tuple(map(_kind, value))
+    if isinstance(value, int):
+        return _whole(value, specialised)
+    if isinstance(value, tl.constexpr | JITFunction):
+        return repr(value)
     if hasattr(value, "block_shape"):
         return str(value.base.dtype), tuple(value.block_shape), repr(getattr(value, "layout", None))
     return str(value.dtype) if hasattr(value, "dtype") else type(value).__name__
@@ -88,8 +106,16 @@ def _kind(value: Any) -> Hashable:
 def _form(function: Any, arguments: Sequence[Any], more: Mapping[str, Any]) -> Hashable:
     """Return what a launch is compiled for: the function, its constants and options, and the types of the rest."""
     given = {**dict(zip(function.arg_names, arguments, strict=False)), **more}
-    ordinary = {parameter.name for parameter in function.params if not parameter.is_constexpr}
-    told = ((name, _kind(value) if name in ordinary else repr(value)) for name, value in sorted(given.items()))
+    # A parameter whose annotation names a type is of that type, whatever it is given.
+    ordinary = {
+        parameter.name: not (parameter.do_not_specialize or parameter.annotation_type)
+        for parameter in function.params
+        if not parameter.is_constexpr
+    }
+    told = (
+        (name, _kind(value, ordinary[name]) if name in ordinary else repr(value))
+        for name, value in sorted(given.items())
+    )
     return id(function), tuple(told)
 
 
@@ -97,8 +123,8 @@ def _form(function: Any, arguments: Sequence[Any], more: Mapping[str, Any]) -> H
 def survey() -> Iterator[set[Hashable]]:
     """Collect what the launches made inside would be compiled for. None of them is compiled, let alone launched.
 
-    Alignment and whole numbers that Triton compiles for besides, since they divide by 16 or are 1, are left out: what
-    compiles with one of these compiles with another.
+    That addresses and whole numbers divide by 16, for which Triton compiles besides, is left out: what compiles with
+    one of these compiles with another. A whole number that is 1 is not, since the kernel gets a constant in its place.
     """
     seen, launch = set[Hashable](), JITFunction.run
 

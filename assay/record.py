@@ -47,6 +47,7 @@ Cause = Literal[
     "not-finite",
     "poison-read",
     "undefined-read",
+    "false-promise",
     "wrong-shape",
     "not-written",
     "out-of-bounds-write",

@@ -67,14 +67,29 @@ def fill_undefined_lanes(semantic: Any, interpreter: Any) -> None:
 
     Done where `other=None` is still told from `other=0`: for a single lane what follows takes 0 for none.
     """
-    load = semantic.load
+    load, builder = semantic.load, interpreter.InterpreterBuilder
+    place, builder.undefined_integers = builder.set_grid_idx, False
+
+    def placing(self: Any, *at: int) -> None:
+        self.undefined_integers = False
+        place(self, *at)
 
     def filling(self: Any, ptr: Any, mask: Any, other: Any, *rest: Any) -> Any:
         if mask is not None and other is None and ptr.type.scalar.is_ptr():
             other = _undefined(ptr, interpreter)
+            if not (other.dtype.is_floating() or bool(mask.handle.data.all())):
+                self.builder.undefined_integers = True
         return load(self, ptr, mask, other, *rest)
 
-    semantic.load = filling
+    semantic.load, builder.set_grid_idx = filling, placing
+
+
+def has_undefined_integers(builder: Any) -> bool:
+    """Return whether the program that runs has loaded a whole number that is undefined.
+
+    What it makes of that, an offset above all, may be of lanes that are masked off later, and means nothing.
+    """
+    return bool(builder.undefined_integers)
 
 
 def _undefined(ptr: Any, interpreter: Any) -> Any:

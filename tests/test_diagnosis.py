@@ -24,6 +24,7 @@ FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
     (Fault("exception", "it polls for ever", "EndlessError"), "f32", "failed", "timeout"),
     (Fault("exception", "4 of 64 lanes read outside", "OutsideRead"), "f32", "failed", "poison-read"),
     (Fault("exception", "4 of 64 lanes write outside", "OutsideWrite"), "f32", "failed", "out-of-bounds-write"),
+    (Fault("exception", "promises multiples of 16, found 5", "FalsePromise"), "f32", "failed", "false-promise"),
     (Fault("exception", REFUSED_PRECISION, "AssertionError"), "bf16x6", "inapplicable", "unsupported-precision"),
     (Fault("exception", ALLOWED, "CompilationError"), "tf32", "inapplicable", "unsupported-precision"),
     (Fault("exception", REFUSED_PRECISION.replace("bf16x6", "half"), "AssertionError"), "half", "failed", "exception"),

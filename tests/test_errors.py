@@ -26,6 +26,7 @@ OF_RESULTS = {
     "UnsupportedDtype",
     "OutsideRead",
     "OutsideWrite",
+    "FalsePromise",
     "EntryError",
     "StuckError",
     "EndlessError",

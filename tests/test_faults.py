@@ -14,6 +14,7 @@ import pytest
 from trials import LIMIT_S, Bench, Workshop, bench, workshop, written
 
 from assay.artifact import convert
+from assay.building import refused, rest_of
 from assay.child import Answer, Child, Fault, compiling_environment
 from assay.correctness import Terms, Tried, canaries, describe, try_all, worker
 from assay.diagnosis import diagnose
@@ -48,6 +49,9 @@ SEED = (
 UNWRITTEN = r"^4 of 4 elements of output 'y' come from memory that torch.empty made and nobody wrote$"
 HANDED = (
     r"^1 of 1 elements of the outputs change with what torch.empty hands out: .* nobody wrote: 1 of 1 elements of 'y'"
+)
+PROMISED = (
+    r"kernels/windows_said_to_be_aligned\.py:21: FalsePromise: tl.multiple_of promises multiples of 16, found \d+$"
 )
 NEVER = r"elements of output '[yc]' were never written"
 LINES = r"\(\S*kernels/\w+\.py:\d+( and \S*kernels/\w+\.py:\d+)?\)$"
@@ -118,6 +122,7 @@ INTERPRETED: list[Row] = [
         "timeout",
         r"kernels/\w+\.py:\d+: program \(1, 0, 0\) polls one .*, and no other program is left",
     ),
+    ("windows_said_to_be_aligned", "false-promise", PROMISED),
     ("workspace_drifts", "stale-result", STALE),
     ("workspace_short", "out-of-bounds-write", WRITE),
     ("workspace_uncleared", "undefined-read", UNWRITTEN),
@@ -128,6 +133,11 @@ COMPILED: list[Row] = [
     ("ieee_through_bfloat16", "instructions", r"^ieee on sm_90 uses \d+ tensor-core instructions, which is not its"),
     ("tf32_without_tensor_cores", "instructions", "^tf32 on sm_90 leaves the tensor cores unused, which is not its"),
 ]
+TRANSLATED: list[Row] = [
+    ("count_made_wide", "compile-error", r"CompilationError: at 3:18: .*'int' object has no attribute 'to'"),
+]
+"""Faults that the front end meets in one case alone, which is not the first and so is built for no target."""
+
 RACE = "the code has no atomic instruction, nor do later launches repeat it: a race$"
 ON_A_DEVICE: list[Row] = [
     ("split_k_without_atomics", "race", RACE),
@@ -223,6 +233,25 @@ def _build(made: Workshop, path: Path, variant: DeclaredVariant, case: str) -> B
     return built(variant, TARGET, case, binaries)
 
 
+@dataclass(frozen=True)
+class Asking:
+    """The child of a workshop, which is told the kernel file with every request."""
+
+    child: Child
+    path: Path
+
+    def ask(self, request: Answer, limit_s: float) -> Answer | Fault:
+        return self.child.ask({"kernel": str(self.path), **request}, limit_s)
+
+
+def others(made: Workshop, path: Path) -> list[Build]:
+    """Return the builds of cases after the first that the front end refuses."""
+    asking = Asking(made.child, path)
+    declaration = declared(asking.ask({"do": "describe"}, LIMIT_S))
+    rests = filter(None, (rest_of(declaration, variant, [TARGET]) for variant in declaration.variants))
+    return [build for rest in rests for build in refused(asking, rest, LIMIT_S)]
+
+
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made = bench(tmp_path_factory.mktemp("trial") / "child.log")
@@ -239,7 +268,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 def test_every_file_of_the_library_stands_in_the_table_once() -> None:
     assert len({name for name, _, _ in INTERPRETED}) == len(INTERPRETED)
-    table = {name for name, _, _ in (*INTERPRETED, *COMPILED, *ON_A_DEVICE)}
+    table = {name for name, _, _ in (*INTERPRETED, *COMPILED, *TRANSLATED, *ON_A_DEVICE)}
     assert sorted(table) == sorted(path.stem for path in (FOLDER / "faults").glob("*.py"))
     assert set(SHOWN_BY_SIZE) <= {name for name, _, _ in INTERPRETED}
     assert SOUND
@@ -254,7 +283,8 @@ def test_every_fault_says_what_is_wrong_after_what_and_who_sees_it(path: Path) -
 
 
 def _tiers() -> list[tuple[str, list[Row]]]:
-    return [("the interpreter", INTERPRETED), ("the compile tier", COMPILED), ("the GPU only", DEVICE_ALONE)]
+    compiled = [*COMPILED, *TRANSLATED]
+    return [("the interpreter", INTERPRETED), ("the compile tier", compiled), ("the GPU only", DEVICE_ALONE)]
 
 
 @pytest.mark.parametrize(("name", "cause", "words"), INTERPRETED, ids=[row[0] for row in INTERPRETED])
@@ -283,7 +313,7 @@ def test_the_interpreter_shows_the_race_that_teeth_plants(tried: Bench, tmp_path
     assert all(re.search(AT_ONCE, verdict.reason) for verdict in raced)
 
 
-@pytest.mark.parametrize("name", [row[0] for row in (*COMPILED, *DEVICE_ALONE)])
+@pytest.mark.parametrize("name", [row[0] for row in (*COMPILED, *TRANSLATED, *DEVICE_ALONE)])
 def test_what_a_later_tier_must_see_the_interpreter_does_not(tried: Bench, tmp_path: Path, name: str) -> None:
     found = interpreted(tried, kernel_file(tmp_path, "faults", name))
     assert found
@@ -301,6 +331,18 @@ def test_a_fault_is_refused_for_its_own_reason_by_its_instructions(
     assert {build.compiled.outcome for build in builds} == {"passed"}
     assert [(verdict.outcome, verdict.cause) for verdict in verdicts] == [("failed", cause)]
     assert re.search(words, verdicts[0].reason), verdicts[0].reason
+
+
+@pytest.mark.parametrize(("name", "cause", "words"), TRANSLATED, ids=[row[0] for row in TRANSLATED])
+def test_a_fault_of_another_case_is_refused_for_its_own_reason_by_the_front_end(
+    made: Workshop, tmp_path: Path, name: str, cause: str, words: str
+) -> None:
+    path = kernel_file(tmp_path, "faults", name)
+    builds, verdicts = compiled(made, path)
+    assert {verdict.outcome for verdict in (*(build.compiled for build in builds), *verdicts)} == {"passed"}
+    (other,) = others(made, path)
+    assert (other.case, other.compiled.outcome, other.compiled.cause) == ("single-1", "failed", cause)
+    assert re.search(words, other.compiled.reason), other.compiled.reason
 
 
 @pytest.mark.parametrize("name", [name for name in SOUND if name not in NOT_INTERPRETED])
@@ -331,9 +373,11 @@ def test_what_only_a_device_can_choose_does_not_apply_to_the_compile_tier(
 def test_a_sound_kernel_compiles_and_keeps_the_promise_of_its_precision(
     made: Workshop, tmp_path: Path, name: str
 ) -> None:
-    builds, verdicts = compiled(made, kernel_file(tmp_path, "sound_kernels", name))
+    path = kernel_file(tmp_path, "sound_kernels", name)
+    builds, verdicts = compiled(made, path)
     assert [build for build in builds if build.compiled.outcome != "passed"] == []
     assert [verdict for verdict in verdicts if verdict.outcome != "passed"] == []
+    assert others(made, path) == []
 
 
 # On a device

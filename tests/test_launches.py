@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 from triton.compiler.compiler import ASTSource
-from triton.runtime.jit import JITFunction
+from triton.compiler.errors import CompilationError
+from triton.runtime.jit import JITFunction, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from assay.artifact import sha256_bytes
@@ -24,6 +26,7 @@ from assay.launches import (
     build_launchers,
     survey,
     translate_only,
+    use_target,
     watch,
 )
 
@@ -31,6 +34,31 @@ from assay.launches import (
 @triton.jit  # type: ignore[untyped-decorator]
 def doubled(x, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     pass
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def tupled(xs, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    xs[0].to(tl.int64)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def widened(n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    n.to(tl.int64)
+
+
+@triton.jit(do_not_specialize=["n"])  # type: ignore[untyped-decorator]
+def kept_general(n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    n.to(tl.int64)
+
+
+@triton.jit(do_not_specialize=["xs"])  # type: ignore[untyped-decorator]
+def tupled_general(xs, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    xs[0].to(tl.int64)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def of_a_type(n: tl.int64, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    n.to(tl.int64)
 
 
 def compiled(binary: bytes, kind: str = "cubin") -> SimpleNamespace:
@@ -116,12 +144,12 @@ def test_triton_has_what_is_built_ahead() -> None:
         assert list(inspect.signature(driver.CudaLauncher).parameters) == ["src", "metadata"]
 
 
-def kinds(first: object, second: object) -> bool:
+def kinds(first: object, second: object, kernel: Any = doubled) -> bool:
     """Return whether Triton compiles a launch with one argument for what it compiles it for with another."""
     with survey() as one:
-        doubled[(1,)](first, BLOCK=4)
+        kernel[(1,)](first, BLOCK=4)
     with survey() as two:
-        doubled[(1,)](second, BLOCK=4)
+        kernel[(1,)](second, BLOCK=4)
     assert len(one) == len(two) == 1
     return one == two
 
@@ -129,18 +157,71 @@ def kinds(first: object, second: object) -> bool:
 def test_a_survey_tells_types_apart_and_no_values_but_those_of_constants_and_options() -> None:
     single, half = torch.ones(16), torch.ones(16, dtype=torch.float16)
     assert kinds(single, single[1:])
-    assert kinds(16, 1)
-    assert kinds((single, 1), (single[1:], 2))
+    assert kinds(16, 3)
+    assert kinds((single, 2), (single[1:], 3))
     assert not kinds(single, half)
     assert not kinds(single, None)
     assert not kinds(1, 1.0)
     assert not kinds((single, 1), (half, 1))
+    assert not kinds(((single,), (2, 1)), ((single,), (2, 3)))
+    assert not kinds(tl.constexpr(2), tl.constexpr(3))
+    assert not kinds(doubled, tupled)
     with survey() as seen:
         for options in ({"BLOCK": 4}, {"BLOCK": 8}, {"BLOCK": 8, "num_warps": 8}, {"BLOCK": 4}):
             doubled[(1,)](single, **options)
         # By position as by name.
         doubled[(1,)](single, 4)
     assert len(seen) == 3
+
+
+def is_taken(kernel: Any, argument: object) -> bool:
+    """Return whether Triton's front end takes a launch with this argument."""
+    found = ""
+    with translate_only():
+        try:
+            kernel[(1,)](argument, BLOCK=4)
+        except CompilationError as error:
+            found = str(error)
+    assert not found or "object has no attribute 'to'" in found
+    return not found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "argument", "taken", "alike"),
+    [
+        (widened, 1, False, False),
+        (widened, 2, True, True),
+        (widened, 0, True, True),
+        (widened, -1, True, True),
+        (widened, True, True, False),
+        (widened, None, False, False),
+        (kept_general, 1, True, True),
+        (of_a_type, 1, True, True),
+        (tupled, (1, 2), False, False),
+        (tupled, (2, 1), True, False),
+        (tupled_general, (1, 2), False, False),
+    ],
+)
+def test_a_launch_is_told_apart_where_triton_makes_a_constant_of_its_argument(
+    monkeypatch: pytest.MonkeyPatch, kernel: Any, argument: Any, taken: bool, alike: bool
+) -> None:
+    monkeypatch.setattr(triton.runtime.driver, "_active", None)
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+    use_target("cuda", 90, 32)
+    whole = (7, 7) if isinstance(argument, tuple) else 7
+    assert is_taken(kernel, whole)
+    assert is_taken(kernel, argument) == taken
+    # Whichever comes first.
+    assert kinds(whole, argument, kernel) == kinds(argument, whole, kernel) == alike
+
+
+numbers = st.sampled_from([-(2**31) - 1, -(2**31), 0, 1, 2, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1])
+
+
+@given(numbers, numbers)
+def test_whole_numbers_are_told_apart_as_triton_does(one: int, two: int) -> None:
+    first, second = (mangle_type(number, specialize=True) for number in (one, two))
+    assert kinds(one, two) == (first == second)
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]))
