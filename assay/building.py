@@ -9,7 +9,7 @@ from assay.child import Asked, Fault, ask
 from assay.diagnosis import diagnose
 from assay.findings import built, misplaced, unbuilt
 from assay.judgement import asked, exempt
-from assay.record import Binary, Build, Compilations, Declaration, DeclaredVariant, Record
+from assay.record import Binary, Build, Cause, Compilations, Declaration, DeclaredVariant, Record
 from assay.targets import multiplies
 
 NOTHING_COMPILED = Compilations(made=0, reused=0)
@@ -58,6 +58,10 @@ def make(child: Asked, wanted: Wanted, limit_s: float) -> Made:
     return Made(built(wanted.variant, target, case, answer.binaries), answer.compilations, answer.notes)
 
 
+REFUSED: tuple[Cause, ...] = ("compile-error", "launch-failed")
+"""Causes that a launch of another case has here and on a device alike."""
+
+
 class Others(Record, frozen=True, kw_only=True):
     """A child's answer to `others`: the cases that launch other code than those before them."""
 
@@ -91,16 +95,17 @@ def rest_of(declaration: Declaration, variant: DeclaredVariant, targets: Sequenc
 
 
 def refused(child: Asked, rest: Rest, limit_s: float) -> Iterator[Build]:
-    """Yield a build without binaries for each case whose launch differs and which Triton's front end does not take.
+    """Yield a build without binaries for each case whose launch differs and which is refused: by Triton's front end, or
+    for its grid.
 
-    Only what is wrong with the kernel's source counts. A launch can fail here for want of a device.
+    Only what is wrong with the kernel's source or its grid counts. A launch can fail here for want of a device.
     """
     request = {"variant": rest.variant.id, "target": rest.target}
     others = ask(child, {**request, "do": "others", "cases": list(rest.cases)}, Others, limit_s)
     for case in [] if isinstance(others, Fault) else others.cases:
         answer = ask(child, {**request, "do": "translate", "case": case}, Translated, limit_s)
         verdict = diagnose(answer, rest.variant.precision) if isinstance(answer, Fault) else None
-        if verdict is not None and verdict.cause == "compile-error":
+        if verdict is not None and verdict.cause in REFUSED:
             yield unbuilt(rest.variant.id, rest.target, case, verdict)
 
 

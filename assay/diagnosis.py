@@ -28,7 +28,9 @@ _REFUSED_DTYPE = re.compile(
 _KINDS: dict[str, Cause] = {
     "CompilationError": "compile-error",
     "CompileTimeAssertionFailure": "compile-error",
+    "UnsupportedLanguageConstruct": "compile-error",
     "PTXASError": "compile-error",
+    "GridTooLarge": "launch-failed",
     "KernelError": "declaration",
     "BoundError": "declaration",
     "PatternError": "declaration",

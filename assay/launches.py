@@ -19,6 +19,7 @@ from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
 from assay.errors import AssayError
+from assay.grids import GridTooLarge, excess_of
 from assay.instructions import ATOMIC_NAMES, count_assembly
 from assay.record import Digest
 
@@ -66,6 +67,7 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
             # Once only: a second launch finds the binary of the first, as it does on a device.
             self.device_caches.clear()
             cleared.add(id(self))
+        _refuse_grid(self, grid, arguments, options)
         kernel = launch(self, *arguments, grid=grid, warmup=warmup or compile_only, **options)
         seen.add(kernel)
         return kernel
@@ -75,6 +77,13 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         yield seen
     finally:
         JITFunction.run = launch
+
+
+def _refuse_grid(function: Any, grid: Any, arguments: Sequence[Any], more: Mapping[str, Any]) -> None:
+    """Refuse a launch of more programs than CUDA allows, where the target is CUDA's."""
+    said = excess_of(function, grid, arguments, more)
+    if said is not None and triton.runtime.driver.active.get_current_target().backend == "cuda":
+        raise GridTooLarge(said)
 
 
 def _whole(value: int, specialised: bool) -> Hashable:
@@ -123,13 +132,15 @@ def _form(function: Any, arguments: Sequence[Any], more: Mapping[str, Any]) -> H
 def survey() -> Iterator[set[Hashable]]:
     """Collect what the launches made inside would be compiled for. None of them is compiled, let alone launched.
 
+    A launch of more programs than CUDA allows counts as one of its own, so that it is looked at.
+
     That addresses and whole numbers divide by 16, for which Triton compiles besides, is left out: what compiles with
     one of these compiles with another. A whole number that is 1 is not, since the kernel gets a constant in its place.
     """
     seen, launch = set[Hashable](), JITFunction.run
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
-        seen.add(_form(self, arguments, options))
+        seen.add((_form(self, arguments, options), excess_of(self, grid, arguments, options)))
 
     JITFunction.run = run
     try:
@@ -162,6 +173,7 @@ def translate_only() -> Iterator[None]:
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
         self.device_caches.clear()
+        _refuse_grid(self, grid, arguments, options)
         with contextlib.suppress(_Translated):
             launch(self, *arguments, grid=grid, warmup=True, **options)
 

@@ -1,5 +1,6 @@
 """Compiling a kernel's own launch with no GPU, for real: what the instructions show, and repeatable digests."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,18 @@ def test_code_that_does_not_compile_is_a_compile_error(made: Workshop, tmp_path:
     assert isinstance(fault, Fault)
     assert diagnose(fault, "f32").cause == "compile-error"
     assert "undefined" in fault.reason
+
+
+TALL = changed(DOUBLE, ("triton.cdiv(x.numel(), 64),)", "triton.cdiv(x.numel(), 64), 65536)"))
+
+
+def test_a_grid_that_cuda_does_not_take_is_refused_for_its_targets_alone(made: Workshop, tmp_path: Path) -> None:
+    path = written(tmp_path, "double", TALL)
+    fault = made.build(path, "f32/block64", "sm_90", "ragged")
+    assert isinstance(fault, Fault)
+    assert diagnose(fault, "f32").cause == "launch-failed"
+    assert re.search(r"kernels/double.py:\d+: GridTooLarge: expected .* along axis 1, .* found 65536;", fault.reason)
+    assert len(made.build(path, "f32/block64", "gfx942", "ragged")) == 1  # type: ignore[arg-type]
 
 
 BY_SIZE = changed(

@@ -1,11 +1,13 @@
 """What a fault means: the question does not apply, or the kernel failed, and how."""
 
+import inspect
 from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from triton.compiler import errors
 
 from assay.child import Fault
 from assay.diagnosis import NAMED_PRECISIONS, diagnose, diagnose_again, diagnose_loading
@@ -51,11 +53,20 @@ FAULTS: list[tuple[Fault, str, Outcome, Cause]] = [
     (Fault("exception", "at 3:4: x is not defined", "CompilationError"), "tf32", "failed", "compile-error"),
     (Fault("exception", "BLOCK must be even", "CompileTimeAssertionFailure"), "f32", "failed", "compile-error"),
     (Fault("exception", "PTXAS error: ...", "PTXASError"), "f32", "failed", "compile-error"),
+    (Fault("exception", "expected at most 65535", "GridTooLarge"), "f32", "failed", "launch-failed"),
     (Fault("exception", "ValueError: no", "ValueError"), "f32", "failed", "exception"),
     (Fault("declaration", "the answer to 'try': $.check: ..."), "f32", "failed", "declaration"),
     (Fault("timeout", "no answer within the limit of 1 s"), "f32", "failed", "timeout"),
     (Fault("crash", "the process was killed by SIGSEGV"), "f32", "failed", "crash"),
 ]
+
+
+def test_whatever_tritons_compiler_refuses_is_a_compile_error() -> None:
+    kinds = [one for _, one in inspect.getmembers(errors, inspect.isclass) if one.__module__ == errors.__name__]
+    assert {"CompilationError", "UnsupportedLanguageConstruct"} <= {kind.__name__ for kind in kinds}
+    for kind in kinds:
+        verdict = diagnose(Fault("exception", "at 3:4: no", kind.__name__), "f32")
+        assert (verdict.outcome, verdict.cause) == ("failed", "compile-error"), kind
 
 
 @pytest.mark.parametrize(("fault", "precision", "outcome", "cause"), FAULTS)

@@ -224,6 +224,15 @@ def test_whole_numbers_are_told_apart_as_triton_does(one: int, two: int) -> None
     assert kinds(one, two) == (first == second)
 
 
+def test_a_survey_tells_a_grid_that_cuda_does_not_take_apart() -> None:
+    with survey() as seen:
+        for rows in (1, 65535, 65536, 65536, 65537):
+            doubled[(1, rows)](16, BLOCK=4)
+            doubled[lambda meta, rows=rows: (meta["x"], rows)](16, BLOCK=4)
+    # One that it takes, and two that it does not.
+    assert len(seen) == 3
+
+
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]))
 def test_a_descriptor_is_told_by_its_block(one: int, two: int) -> None:
     tensor = torch.ones(16, 16)
