@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msgspec import field
+from msgspec import field, structs
 
 from assay.child import Asked, Child, Fault, Opening, ask
 from assay.diagnosis import diagnose, diagnose_loading
@@ -116,11 +116,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms trials run: the seeds of each, the seconds one may take, and the device (None: the CPU)."""
+    """On what terms trials run: the seeds of each, the seconds one may take, the device (None: the CPU), and what to do
+    about one that takes longer.
+    """
 
     seeds: list[int]
     limit_s: float
     place: Place | None = None
+    too_slow: str = ""
 
 
 def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
@@ -133,6 +136,13 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
         repeat=Unavailable(reason="not launched to its end"),
     )
     return Tried(check=check)
+
+
+def _advised(verdict: Verdict, terms: Terms) -> Verdict:
+    """Return a verdict that says what to do about a trial that was not done in time."""
+    if verdict.cause != "timeout" or not terms.too_slow:
+        return verdict
+    return structs.replace(verdict, reason=f"{verdict.reason}; {terms.too_slow}")
 
 
 def settled(trial: Trial, place: Place | None, declaration: Declaration) -> Verdict | None:
@@ -152,7 +162,7 @@ def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) 
     request: dict[str, Any] = {"do": "try", "variant": trial.variant.id, "case": trial.case, "seeds": terms.seeds}
     answer = ask(child, request, Tried, terms.limit_s)
     if isinstance(answer, Fault):
-        return _untried(trial, terms, diagnose(answer, trial.variant.precision))
+        return _untried(trial, terms, _advised(diagnose(answer, trial.variant.precision), terms))
     return answer
 
 

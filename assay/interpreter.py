@@ -14,6 +14,11 @@ from assay.pool import worker_count
 from assay.record import Interpreter
 from assay.stage import Job, run
 
+TOO_SLOW = (
+    'where the case is too large for the interpreter, `tiers=("gpu",)` leaves it to a GPU; interpreter.limit_s in '
+    "config.yaml allows more"
+)
+
 
 def interpret(job: Job) -> Interpreter:
     """Try every variant on every case that is for the interpreter."""
@@ -24,7 +29,8 @@ def interpret(job: Job) -> Interpreter:
         children = workers(nursery, logs, loading.limit_s)
         with children[0]:
             subject = describe(children[0], "interpreter", loading.limit_s)
-            tried = try_all(children, subject, Terms(job.settings.seeds, settings.limit_s), f"interpreter {job.name}")
+            terms = Terms(job.settings.seeds, settings.limit_s, too_slow=TOO_SLOW)
+            tried = try_all(children, subject, terms, f"interpreter {job.name}")
     checks = [t.check for t in tried]
     found = contrasts(subject.declaration, checks, gated=False)
     return Interpreter(

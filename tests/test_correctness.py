@@ -13,15 +13,17 @@ import pytest
 from project import PYTHON_PATH
 from records import MATMUL, ONCE, PASSED, comparison, replaced
 
-from assay.child import Child
+from assay.child import Child, Fault
 from assay.correctness import (
     Place,
     Subject,
     Terms,
+    Trial,
     describe,
     launched,
     summary,
     try_all,
+    try_one,
     worker,
 )
 from assay.record import Check, Declaration, Verdict
@@ -104,6 +106,22 @@ def test_a_declaration_of_wrong_types_is_the_kernels_fault(
     assert (found.declaration, found.cases) == (None, ())
     assert (found.loading.outcome, found.loading.cause) == ("failed", "declaration")
     assert re.search(reason, found.loading.reason)
+
+
+class Slow:
+    """A child that never answers in time."""
+
+    def ask(self, request: Any, limit_s: float) -> Fault:
+        return Fault("timeout", "no answer")
+
+
+def test_what_to_do_about_a_slow_trial_is_said_on_the_terms_that_have_it() -> None:
+    trial = Trial(DECLARATION.variants[0], MATMUL.cases[0])
+    verdicts = [
+        try_one(Slow(), trial, terms, DECLARATION).check.verdict
+        for terms in (Terms([1], 60), Terms([1], 60, too_slow="wait"))
+    ]
+    assert [(one.cause, one.reason) for one in verdicts] == [("timeout", "no answer"), ("timeout", "no answer; wait")]
 
 
 @pytest.mark.parametrize("count", [1, 3])

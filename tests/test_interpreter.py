@@ -44,9 +44,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.chdir(tmp_path)
     open_session("environment", None, [], []).write(Path("results/environment.json"), environment(None))
 
-    def stage(name: str, text: str, workers: int = 1) -> Any:
+    def stage(name: str, text: str, workers: int = 1, limit_s: float = 60.0) -> Any:
         kernel = written(Path(), name, text)
-        settings = f'{{"interpreter":{{"limit_s":60.0,"workers":{workers}}},"seeds":[1,2]}}'
+        settings = f'{{"interpreter":{{"limit_s":{limit_s},"workers":{workers}}},"seeds":[1,2]}}'
         assert main(["--kernel", str(kernel), "--settings", settings]) == 0
         return read(Path("results") / name / "interpreter.json", "interpreter")
 
@@ -70,6 +70,22 @@ def test_twice_gives_the_same_result_whatever_the_number_of_workers(run: Callabl
     assert result.precision_honoured is False
     assert {c.verdict.outcome for c in result.contrasts} == {"inapplicable"}
     assert {c.ratio for c in result.contrasts} == {0.0}
+
+
+def test_a_case_that_takes_too_long_is_told_what_to_do(run: Callable[..., Any]) -> None:
+    text = changed(
+        DOUBLE,
+        ('"double"', '"endless"'),
+        ('x, y = inputs["x"]', 'while True:\n        pass\n    x, y = inputs["x"]'),
+        (', Case("sliced", {"n": 64}, {"x": "sliced", "y": "sliced"})', ""),
+    )
+    artifact = run("endless", text, limit_s=1.0)
+    (check,) = artifact.result.checks
+    assert (check.verdict.outcome, check.verdict.cause) == ("failed", "timeout")
+    assert check.verdict.reason == (
+        'no answer within the limit of 1 s; where the case is too large for the interpreter, `tiers=("gpu",)` leaves '
+        "it to a GPU; interpreter.limit_s in config.yaml allows more"
+    )
 
 
 def test_what_was_read_and_how_to_run_it_again_is_recorded(run: Callable[..., Any]) -> None:
