@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from assay.addresses import check_addresses
+from assay.arguments import mend_arguments
 from assay.errors import AssayError
 from assay.front_end import keep_captured, refuse_methods, yield_to_tensors
 from assay.marks import keep_marks, marked
@@ -51,6 +52,7 @@ def mend_interpreter() -> None:
 
     builder = interpreter.InterpreterBuilder
     _read_loop_bounds(interpreter)
+    mend_arguments(interpreter)
     yield_to_tensors(tl.constexpr)
     keep_captured(interpreter.FunctionRewriter)
     refuse_methods(tl.core, _refusing)
@@ -67,6 +69,7 @@ def mend_interpreter() -> None:
     _pass_over_nan(builder)
     keep_marks(builder, interpreter.ReduceOps)
     _wrap_sums(interpreter.ReduceOps)
+    _name_conditions(builder)
     _name_bfloat16(builder)
     _convert(builder)
     _convert_bits(interpreter)
@@ -120,6 +123,22 @@ def _wrap_sums(reduction: Any) -> None:
         return self.to_tensor(total, input.dtype)
 
     reduction.sum = wrapping
+
+
+def _name_conditions(builder: Any) -> None:
+    """Let what a comparison makes be int1, and no number of the type compared.
+
+    One element is spread over a block as that type, where `&` fails for floats and `~` of 1 is true for integers.
+    """
+    compute = builder.binary_op
+
+    def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+        made = compute(self, lhs, rhs, op)
+        if made.data.dtype == np.bool_:
+            made.dtype = tl.int1
+        return made
+
+    builder.binary_op = binary_op
 
 
 def _choose_without_timing(autotuner: Any) -> None:
@@ -243,6 +262,9 @@ def _convert(builder: Any) -> None:
         source, target = src.dtype.scalar, dst_type.scalar
         if target.name in _FP8:
             return self.create_fp_to_fp(src, dst_type, None)
+        if source == tl.int1 and target == tl.bfloat16:
+            # 0 and 1 are exact in both.
+            src, source = cast(self, src, tl.float32), tl.float32
         if (source == tl.bfloat16) != (target == tl.bfloat16) and tl.float32 not in (source, target):
             raise _refusal(tl.bfloat16, f"a conversion from {source} to {target}")
         made = cast(self, src, dst_type)

@@ -117,6 +117,7 @@ RIGHT: dict[str, tuple[str, Values]] = {
     "maximum": ("(tl.max(x, axis=0) + 0.0 * f).to(tl.bfloat16)", lambda x, y, f: x.max().expand(16)),
     "round": ("f.to(tl.bfloat16)", lambda x, y, f: f.bfloat16()),
     "constant": ("tl.full((16,), 1.5, tl.bfloat16)", lambda x, y, f: torch.full((16,), 1.5, dtype=torch.bfloat16)),
+    "condition": ("(f < 0.5).to(tl.bfloat16)", lambda x, y, f: (f < 0.5).bfloat16()),
     "other": ("tl.load(x_ptr + o, mask=m, other=2.5)", lambda x, y, f: torch.where(torch.arange(16) < 3, x, 2.5)),
 }
 """On bfloat16: right in every version, and not refused. All results are bfloat16."""
@@ -241,6 +242,8 @@ OTHERS: dict[str, tuple[str, torch.dtype]] = {
     "a NaN of its own": (SPREAD + "tl.max(q, axis=0)", FLOATS),
     "index of maximum": ("tl.zeros((16,), tl.int32) + tl.argmax(tl.load(f_ptr + o, mask=m), axis=0)", torch.int32),
 }
+OTHERS["condition of one float"] = ("((o < 3) & (tl.sum(f, axis=0) == tl.sum(f, axis=0))).to(tl.int32)", torch.int32)
+OTHERS["condition of one integer"] = ("((o < 3) & ~(tl.sum(o, axis=0) > 7)).to(tl.int32)", torch.int32)
 OTHERS["maximum with a NaN"] = ("tl.maximum(q, 0.0)", FLOATS)
 OTHERS["minimum with a NaN"] = ("tl.minimum(0.0, q)", FLOATS)
 OTHERS["maximum that spreads a NaN"] = ("tl.maximum(q, 0.0, propagate_nan=tl.PropagateNan.ALL)", FLOATS)
@@ -353,6 +356,12 @@ def test_a_mark_is_narrowed_to_the_mark_of_two_bytes(found: dict[str, Any], name
     lanes = found[name]
     assert lanes[3] == POISON[2]
     assert not {POISON[2], UNDEFINED[2], BLANK[2]} & {lane for at, lane in enumerate(lanes) if at != 3}
+
+
+def test_a_condition_of_one_element_is_one_for_a_block_too(found: dict[str, Any]) -> None:
+    assert found["condition of one float"] == [1] * 3 + [0] * 13
+    # The sum is 120, so that no lane is left.
+    assert found["condition of one integer"] == [0] * 16
 
 
 def test_an_elementwise_maximum_keeps_a_mark_where_it_stands(found: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 Wrong: Triton makes a constant of a whole number that is 1, and a constant has no method `to`: no launch on one element
 compiles.
 After: kernels that call `n.to(tl.int64)`, right for every other count.
-Seen by: the compile tier, in the case of one element, which is none of those that are built.
+Seen by: the interpreter and the compile tier, in the case of one element, for which nothing is built.
 """
 
 import torch
