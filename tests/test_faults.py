@@ -148,7 +148,7 @@ TRANSLATED: list[Row] = [
         r"kernels/\w+\.py:\d+: GridTooLarge: expected at most 65535 programs along axis 1, .* found 65536; axis 0 may",
     ),
 ]
-"""Faults of one case alone, which is not the first, so that nothing is built for it: it is translated, its grid seen."""
+"""Faults of one case alone, which is not the first, so that nothing is built for it; it is translated all the same."""
 
 RACE = "the code has no atomic instruction, nor do later launches repeat it: a race$"
 ON_A_DEVICE: list[Row] = [
