@@ -7,6 +7,7 @@ middle of a padded copy.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -132,6 +133,7 @@ def _check(interpreter: Any, name: str, pointers_at: int, mask_at: int | None, r
     access: Callable[..., Any] = getattr(builder, name)
     verb = "read" if refusal is OutsideRead else "write"
 
+    @functools.wraps(access)
     def checked(self: Any, *operands: Any, **named: Any) -> Any:
         pointers = operands[pointers_at]
         size = np.dtype(interpreter._get_np_dtype(pointers.get_element_ty())).itemsize

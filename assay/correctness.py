@@ -139,10 +139,8 @@ def _untried(trial: Trial, terms: Terms, verdict: Verdict) -> Tried:
 
 
 def _advised(verdict: Verdict, terms: Terms) -> Verdict:
-    """Return a verdict that says what to do about a trial that was not done in time."""
-    if verdict.cause != "timeout" or not terms.too_slow:
-        return verdict
-    return structs.replace(verdict, reason=f"{verdict.reason}; {terms.too_slow}")
+    """Return the verdict on a trial that was not done in time, with what to do about it."""
+    return structs.replace(verdict, reason=f"{verdict.reason}; {terms.too_slow}") if terms.too_slow else verdict
 
 
 def settled(trial: Trial, place: Place | None, declaration: Declaration) -> Verdict | None:
@@ -162,7 +160,8 @@ def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) 
     request: dict[str, Any] = {"do": "try", "variant": trial.variant.id, "case": trial.case, "seeds": terms.seeds}
     answer = ask(child, request, Tried, terms.limit_s)
     if isinstance(answer, Fault):
-        return _untried(trial, terms, _advised(diagnose(answer, trial.variant.precision), terms))
+        verdict = diagnose(answer, trial.variant.precision)
+        return _untried(trial, terms, _advised(verdict, terms) if answer.cause == "timeout" else verdict)
     return answer
 
 

@@ -19,6 +19,7 @@ from one address by atomic operations depends on who comes first: there, reverse
 
 import contextlib
 import copy
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,9 +42,6 @@ Place = tuple[int, int, int]
 
 MOST_LANES = 1 << 24
 """Of a launch's loads and stores that are watched, at 8 bytes each. Of what comes after them nothing is said."""
-
-LOAD_OPTIONS = "other", "cache_modifier", "eviction_policy", "is_volatile"
-"""What the interpreter's `create_masked_load` takes after pointers and mask, by place or by name."""
 
 MOST_FLAGS = 32
 """Lanes of a store or an atomic operation that may be locks or flags: those are few, accumulators are wide."""
@@ -245,10 +243,10 @@ def watch_programs(interpreter: Any) -> None:
     builder = interpreter.InterpreterBuilder
     _watch_launches(interpreter.GridExecutor)
     _place_programs(builder)
-    load = _watch_loads(builder)
-    _watch_stores(builder, load)
-    _watch_atomics(builder, load, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
-    _watch_atomics(builder, load, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
+    held = _watch_loads(builder)
+    _watch_stores(builder, held)
+    _watch_atomics(builder, held, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
+    _watch_atomics(builder, held, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
     _watch_joining(builder)
     _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_parts)
     _watch_combining(interpreter.ScanOps, "generic_scan", _scan_halves)
@@ -288,9 +286,19 @@ def _place_programs(builder: Any) -> None:
     builder.set_grid_idx = placing
 
 
-def _watch_loads(builder: Any) -> Callable[..., Any]:
-    """Watch loads; return the method that was there."""
+Held = Callable[[Any, Any, Any], Array]
+"""Returns what pointers point at, of a builder, the pointers and their mask; nobody watches that."""
+
+
+def _watch_loads(builder: Any) -> Held:
+    """Watch loads; return a way past the watch."""
     load: Callable[..., Any] = builder.create_masked_load
+    # After pointers and mask, with `is_volatile` as the last: until Triton 3.8 two options for caches, then one.
+    _, _, _, *options = inspect.signature(load).parameters
+
+    def held(self: Any, pointers: Any, mask: Any) -> Array:
+        found: Array = load(self, pointers, mask, *[None for _ in options[:-1]], False).data
+        return found
 
     def loading(self: Any, pointers: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         made = load(self, pointers, mask, *rest, **named)
@@ -300,8 +308,8 @@ def _watch_loads(builder: Any) -> Callable[..., Any]:
         if running.is_constant(addresses):
             running.look(None)
             return made
-        asked = dict(zip(LOAD_OPTIONS, rest, strict=False)) | named
-        polls = asked["is_volatile"] or getattr(asked["cache_modifier"], "name", "") == "CV"
+        asked = dict(zip(options, rest, strict=False)) | named
+        polls = asked["is_volatile"] or getattr(asked.get("cache_modifier"), "name", "") == "CV"
         running.look(addresses)
         if running.watch.schedule == "at once":
             loaded, made.data = made.data, _as_before(running, pointers.data, mask.data, made.data)
@@ -314,7 +322,7 @@ def _watch_loads(builder: Any) -> Callable[..., Any]:
         return made
 
     builder.create_masked_load = loading
-    return load
+    return held
 
 
 def _as_before(running: Running, pointers: Array, mask: Array, loaded: Array) -> Array:
@@ -330,7 +338,7 @@ def _as_before(running: Running, pointers: Array, mask: Array, loaded: Array) ->
     return found if older else loaded
 
 
-def _watch_stores(builder: Any, load: Callable[..., Any]) -> None:
+def _watch_stores(builder: Any, held: Held) -> None:
     store: Callable[..., Any] = builder.create_masked_store
 
     def storing(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
@@ -341,8 +349,8 @@ def _watch_stores(builder: Any, load: Callable[..., Any]) -> None:
         if running.watch.schedule == "late":
             mask = _without(mask, _overtaken(running, pointers.data))
         if running.watch.schedule in ("at once", "late"):
-            held = load(self, pointers, mask, None, None, None, False).data
-            running.remember(active_lanes(pointers.data, mask.data), active_lanes(held, mask.data))
+            before = active_lanes(held(self, pointers, mask), mask.data)
+            running.remember(active_lanes(pointers.data, mask.data), before)
         elif running.watch.schedule == "reversed":
             pointers, value, mask = (_reversed(handle, pointers.data.shape) for handle in (pointers, value, mask))
         else:
@@ -374,14 +382,14 @@ def _reversed(handle: Any, shape: tuple[int, ...]) -> Any:
     return made
 
 
-def _watch_atomics(builder: Any, load: Callable[..., Any], name: str, parameters: Sequence[str]) -> None:
+def _watch_atomics(builder: Any, held: Held, name: str, parameters: Sequence[str]) -> None:
     access: Callable[..., Any] = getattr(builder, name)
 
     def changing(self: Any, *operands: Any, **named: Any) -> Any:
         running, given = _RUNNING.get(), dict(zip(parameters, operands, strict=False)) | named
         if running is None:
             return access(self, *given.values())
-        mask = given.get("mask") or _whole(given["ptr"])
+        mask = given["mask"] if "mask" in given else _whole(given["ptr"])
         addresses = active_lanes(given["ptr"].data, mask.data)
         running.watch.waits = True
         running.keep(running.atomics, addresses)
@@ -391,8 +399,8 @@ def _watch_atomics(builder: Any, load: Callable[..., Any], name: str, parameters
         else:
             made = access(self, *given.values())
         if addresses.size <= MOST_FLAGS:
-            held = load(self, given["ptr"], mask, None, None, None, False).data
-            changed = not np.array_equal(active_lanes(held, mask.data), active_lanes(made.data, mask.data))
+            after = active_lanes(held(self, given["ptr"], mask), mask.data)
+            changed = not np.array_equal(after, active_lanes(made.data, mask.data))
             running.look(None if changed else addresses)
         return made
 
