@@ -23,7 +23,8 @@ from typing import IO, Any, Protocol, Self, TextIO, TypeVar
 
 from assay.artifact import convert, parse
 from assay.errors import RecordError
-from assay.privacy import one_line, scrub
+from assay.origin import chained, reason_of
+from assay.privacy import one_line
 from assay.record import Cause, Record, Verdict
 
 REPLY_VARIABLE = "ASSAY_REPLY_FD"
@@ -367,19 +368,14 @@ def _await_adopted(group: int) -> None:
 
 
 def _describe(error: BaseException) -> Answer:
-    """Say where in the innermost frame, and what; the whole traceback goes to the log."""
+    """Say where in the kernel file, and what; the whole traceback goes to the log."""
     traceback.print_exception(error)
-    chain = [error]
-    while chain[-1].__cause__ is not None:
-        chain.append(chain[-1].__cause__)
-    # Triton's interpreter wraps what a kernel raises, so that only the cause was raised within the kernel.
-    root, frames = chain[-1], [frame for link in chain for frame in traceback.extract_tb(link.__traceback__)]
-    place = next((f"{scrub(f.filename)}:{f.lineno}: " for f in reversed(frames) if "/kernels/" in f.filename), "")
-    reason = one_line(f"{place}{type(root).__name__}: {root}")
+    chain = chained(error)
+    root = chain[-1]
     # Triton's compiler wraps too, what it refuses in a kernel's code: no assertion of the launch's own is one of those.
     kinds = [name for name in (type(link).__name__ for link in chain) if name == "CompilationError"]
     full = root.errno if isinstance(root, OSError) and root.errno in FULL else None
-    return {"kind": [*kinds, type(root).__name__][0], "reason": reason, "full": full}
+    return {"kind": [*kinds, type(root).__name__][0], "reason": reason_of(error), "full": full}
 
 
 def open_reply() -> TextIO:
