@@ -30,6 +30,7 @@ OF_RESULTS = {
     "EntryError",
     "StuckError",
     "EndlessError",
+    "GridTooLarge",
 }
 # These are about one part of a bundle, and reach a user within an UnsoundError, which has the remedy of all.
 WITHIN_UNSOUND = {"ArchiveError", "BagError", "SignatureError"}

@@ -66,7 +66,8 @@ def test_the_rank_is_the_first_that_resampling_reaches_often_enough(count: int) 
 @given(st.integers(6, 3000))
 def test_the_interval_covers_as_one_of_order_statistics_or_by_a_rank_less(count: int) -> None:
     covered = [1 - 2 * binom.cdf(rank - 1, count, 0.5) for rank in (bootstrap_rank(count), bootstrap_rank(count) - 1)]
-    assert covered[0] >= 0.92 or count < 20
+    # Few samples have few ranks to choose from: the least is 0.875, of 7, and 0.907 from 20 on, of 23.
+    assert covered[0] >= (0.87 if count < 20 else 0.906)
     assert covered[1] >= 0.95
     assert 1 - 2 * binom.cdf(bootstrap_rank(count), count, 0.5) < 0.95
 
