@@ -195,7 +195,8 @@ class Contest:
         missing = next((one for one in recordings if isinstance(one, Unavailable)), None)
         kept = [None if missing or isinstance(one, Unavailable) else one for one in recordings]
         self.lanes[name] = Lane([Heat(*share, one) for share, one in zip(shares, kept, strict=True)])
-        self.prepared[name] = Prepared(binary_sha256=list(digests), no_replay=missing)
+        smallest = min(len(launches) for _, launches in shares)
+        self.prepared[name] = Prepared(binary_sha256=list(digests), launches=smallest, no_replay=missing)
         return self.prepared[name]
 
     def _warm_up(self, first: Sequence[Launch], further: Sequence[Launch]) -> float:

@@ -567,14 +567,15 @@ class Accuracy(Record, frozen=True, kw_only=True, tag_field="kind", tag="accurac
     largest: Number
 
 
-class Row(Record, frozen=True, kw_only=True):
+class Row(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One entrant of a sweep: a variant of the kernel, a library peer, or the twin, the first entrant once more.
 
     `samples_ns` keeps every sample in the order taken, one a round, by the device's events around launches;
     `replays_ns` the same launch replayed from a CUDA graph, where the host has no part; `screen_ns` the short round in
     which a search space was thinned out. `time_ns` is what counts: the replays where events measured the host
     (`launch_bound`), the events otherwise. All but the samples is derived, from good rounds, where the verdict is
-    passed. `binary_sha256`: the binaries that warming up launched.
+    passed. `binary_sha256`: the binaries that warming up launched. `launches`: of the smallest sample; left out in
+    records from before it was kept, where a sample was a launch for each set, or the fewest there may be.
     """
 
     entrant: str
@@ -594,6 +595,7 @@ class Row(Record, frozen=True, kw_only=True):
     shares: list[Share]
     accuracy: Accuracy | Unavailable
     binary_sha256: list[Digest]
+    launches: Count | None = None
 
 
 class Best(Record, frozen=True, kw_only=True):

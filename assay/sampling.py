@@ -113,10 +113,11 @@ class Limits(Record, frozen=True, kw_only=True):
 class Prepared(Record, frozen=True, kw_only=True):
     """The child's answer to `prepare`: the binaries that the entrant launched, and why it has no replay, if so.
 
-    `refused`: why it takes no part, where that is no fault of the process.
+    `refused`: why it takes no part, where that is no fault of the process. `launches`: of its smallest sample.
     """
 
     binary_sha256: list[Digest]
+    launches: Count = 0
     no_replay: Unavailable | None = None
     refused: Verdict | None = None
 

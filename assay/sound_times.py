@@ -185,6 +185,7 @@ def _measured(sweep: Sweep, lists: Lists) -> Measured:
             screen_ns=found.screen_ns,
             accuracy=found.accuracy,
             binary_sha256=found.binary_sha256,
+            launches=found.launches,
         )
         for found, entrant in zip(sweep.rows, lists.entrants, strict=True)
     ]

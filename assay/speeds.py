@@ -55,6 +55,7 @@ class Entry:
     screen_ns: Sequence[float]
     accuracy: Accuracy | Unavailable
     binary_sha256: Sequence[Digest]
+    launches: int | None
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,18 @@ def _band(terms: Terms) -> str:
     return f"the clock band of {low * most:.0f} to {high * most:.0f} MHz"
 
 
-def how(measured: Measured, terms: Terms, good: int) -> str:
+def _each(entry: Entry, measured: Measured, terms: Terms) -> str:
+    """Say what a sample is."""
+    if entry.launches is None:
+        sets = 1 if isinstance(measured.inputs, Unavailable) else measured.inputs.sets
+        return f"the middle of {max(terms.settings.repeats, sets)} launches"
+    return "one launch" if entry.launches == 1 else f"the middle of {entry.launches} launches or more"
+
+
+def how(entry: Entry, measured: Measured, terms: Terms, good: int) -> str:
     """Return how an entrant was timed and what may have disturbed it, in words."""
     settings, taken = terms.settings, len(measured.rounds)
-    words = [f"timed in {taken} interleaved rounds, each sample of {settings.repeats} launches or more, or of 2 ms"]
+    words = [f"timed in {taken} interleaved rounds, each {_each(entry, measured, terms)}"]
     if good < taken:
         words.append(f"{taken - good} rounds outside {_band(terms)} are left out")
     wanted = f"every median's interval was within {100 * settings.half_width:g}% of it"
@@ -178,7 +187,7 @@ def _standing(entry: Entry, measured: Measured, terms: Terms, good: Sequence[int
     if entry.samples_ns and (found := plausible(entry.samples_ns)).outcome != "passed":
         return found
     if len(good) >= fewest:
-        return Verdict(outcome="passed", reason=how(measured, terms, len(good)))
+        return Verdict(outcome="passed", reason=how(entry, measured, terms, len(good)))
     if len(good) == taken:
         reason = f"{taken} rounds were taken; a figure needs {fewest}"
         return Verdict(outcome="cantTell", cause="not-measured", reason=reason)
@@ -211,6 +220,7 @@ def _blank(entry: Entry, verdict: Verdict) -> Row:
         shares=[],
         accuracy=entry.accuracy,
         binary_sha256=list(entry.binary_sha256),
+        launches=entry.launches,
     )
 
 

@@ -258,6 +258,7 @@ class Outcome:
             screen_ns=screens_of(self.screened).get(name, []),
             accuracy=nothing if checked is None else checked.accuracy,
             binary_sha256=[] if prepared is None else prepared.binary_sha256,
+            launches=None if prepared is None else prepared.launches,
         )
 
 

@@ -405,6 +405,7 @@ def entry(entrant: Entrant, median_ns: float, host_ns: float = 2000.0, apart: fl
         screen_ns=[],
         accuracy=Accuracy(normwise=3.1e-7, largest=1.2e-6) if ours else Unavailable(reason="nothing is claimed of it"),
         binary_sha256=[cubin(entrant.name.removesuffix(AGAIN), "sm_90")] if ours else [],
+        launches=3,
     )
 
 

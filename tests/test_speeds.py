@@ -210,15 +210,23 @@ def test_a_passed_row_says_how_it_was_timed() -> None:
         return only(entry(entrant(), 4e5), **changes).verdict.reason
 
     assert said().split("; ") == [
-        "timed in 21 interleaved rounds, each sample of 3 launches or more, or of 2 ms",
+        "timed in 21 interleaved rounds, each the middle of 3 launches or more",
         "until every median's interval was within 0.05% of it",
         "power limit beside 21 of 21 rounds",
     ]
     assert "the most that are taken, before every" in said(ended="rounds")
+    one = replace(entry(entrant(), 4e5), launches=1)
+    assert "rounds, each one launch; " in only(one).verdict.reason
     limit = f"{SETTINGS.limit_s:g} s"
     assert f"no more of {SETTINGS.rounds} fit in {limit}, before every" in said(ended="time")
     rounds = [conditions(SLOW), *[conditions()] * 20]
     assert "1 rounds outside the clock band of 1188 to 1980 MHz are left out" in said(rounds=rounds)
+
+
+def test_a_record_from_before_launches_were_kept_says_what_it_said_then() -> None:
+    before = replace(entry(entrant(), 4e5), launches=None)
+    assert "each the middle of 5 launches; " in only(before).verdict.reason
+    assert "each the middle of 3 launches; " in only(before, inputs=NOTHING).verdict.reason
 
 
 # Ceilings

@@ -68,7 +68,7 @@ def test_a_round_samples_those_who_are_asked_for_in_both_modes(tmp_path: Path) -
     worker = toy(tmp_path, ("ieee", "right"), ("tf32", "right"))
     for name in ("ieee/right", "tf32/right", "torch"):
         # Nothing of Triton's is launched on the host.
-        assert prepare(worker, name) == Prepared(binary_sha256=[])
+        assert prepare(worker, name) == Prepared(binary_sha256=[], launches=3)
     found = take(worker, "torch", "ieee/right")
     assert found.samples_ns.keys() == found.replays_ns.keys() == {"torch", "ieee/right"}
     assert found.conditions.sm_clock_mhz == Unavailable(reason="the host is no card")
@@ -198,6 +198,7 @@ def test_a_process_that_aborts_is_a_fault_and_the_next_one_prepares(child: Child
     assert (crashed.cause, "SIGABRT" in crashed.reason) == ("crash", True)
     assert child.ask({**request, "entrant": "ieee/right"}, 120) == {
         "binary_sha256": [],
+        "launches": 1,
         "no_replay": None,
         "refused": None,
     }
