@@ -40,14 +40,20 @@ def in_order(one: Access, other: Access) -> bool:
     return one.program == other.program or knows(later.clock, earlier.program, earlier.epoch)
 
 
+def _by_address(accesses: Sequence[Access]) -> tuple[Array, Array]:
+    """Return the addresses of all lanes, sorted, and beside each the number of its access."""
+    owners = np.repeat(np.arange(len(accesses)), [access.addresses.size for access in accesses])
+    addresses = np.concatenate([access.addresses for access in accesses])
+    # Stable, so that those to one address stand as they happened.
+    order = np.argsort(addresses, kind="stable")
+    return addresses[order], owners[order]
+
+
 def shared(accesses: Sequence[Access]) -> Access | None:
     """Return the last access to an address that an earlier one, of another program or another lane, is to as well."""
     if not accesses:
         return None
-    owners = np.repeat(np.arange(len(accesses)), [access.addresses.size for access in accesses])
-    addresses = np.concatenate([access.addresses for access in accesses])
-    order = np.argsort(addresses, kind="stable")
-    addresses, owners = addresses[order], owners[order]
+    addresses, owners = _by_address(accesses)
     programs = np.array([access.program for access in accesses])[owners]
     same = addresses[1:] == addresses[:-1]
     same &= (programs[1:] != programs[:-1]) | (owners[1:] == owners[:-1])
@@ -58,11 +64,7 @@ def first_conflict(loads: Sequence[Access], stores: Sequence[Access]) -> Conflic
     """Return a conflict between accesses, each list as they happened, or None: of stores first, then of loads."""
     if not stores:
         return None
-    owners = np.repeat(np.arange(len(stores)), [store.addresses.size for store in stores])
-    addresses = np.concatenate([store.addresses for store in stores])
-    # Stable, so that the stores to one address stand as they happened.
-    order = np.argsort(addresses, kind="stable")
-    addresses, owners = addresses[order], owners[order]
+    addresses, owners = _by_address(stores)
     found = chain(_between_stores(stores, addresses, owners), _with_loads(loads, stores, addresses, owners))
     return next(found, None)
 

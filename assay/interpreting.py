@@ -16,6 +16,7 @@ import triton.language as tl
 
 from assay.addresses import check_addresses
 from assay.arguments import mend_arguments
+from assay.combining import watch_combining
 from assay.errors import AssayError
 from assay.front_end import keep_captured, refuse_methods, yield_to_tensors
 from assay.marks import keep_marks, marked
@@ -80,6 +81,7 @@ def mend_interpreter() -> None:
     check_addresses(interpreter)
     check_promises(interpreter)
     watch_programs(interpreter)
+    watch_combining(interpreter)
 
 
 def _read_loop_bounds(interpreter: Any) -> None:

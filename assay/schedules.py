@@ -7,9 +7,8 @@ are in conflict, the launches run again under schedules that a GPU may choose as
 - at once: a program that loads what another has stored finds, the first time, what was there before that;
 - late: where two programs store to one address, what the earlier one stores comes last;
 - reversed: the last program runs first, and the lanes of a store or of an atomic operation in reversed order;
-- grouped: a reduction or a scan with a function of the kernel's own combines two parts that were combined before, as
-  the threads of a GPU do, and not always one more element: a scan two halves, a reduction every second element and then
-  the others, since it keeps no order; `tl.cat`, which may reorder, does. Sums round otherwise: bounds decide, not bits.
+- grouped: what a function of the kernel's own reduces or scans, and what `tl.cat` joins, comes as the threads of a GPU
+  have it (`assay.combining`). Sums round otherwise: bounds decide, not bits.
 
 A conflict alone is no fault: what was loaded may be thrown away, and what was stored may be the same. What a program
 releases and another acquires puts what the one did before it in front of what the other does after it: by atomic
@@ -227,6 +226,11 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 _RUNNING: ContextVar[Running | None] = ContextVar("running", default=None)
 
 
+def current_watch() -> Watch | None:
+    """Return the watch over the launches that are made now, if there is one."""
+    return _WATCH.get()
+
+
 @contextlib.contextmanager
 def watching(constant: Iterable[torch.Tensor], schedule: Schedule = "in order") -> Iterator[Watch]:
     """Watch the launches inside, which run under `schedule`; `constant` tensors are those that they may not change."""
@@ -247,9 +251,6 @@ def watch_programs(interpreter: Any) -> None:
     _watch_stores(builder, held)
     _watch_atomics(builder, held, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
     _watch_atomics(builder, held, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
-    _watch_joining(builder)
-    _watch_combining(interpreter.ReduceOps, "generic_reduce", _reduce_parts)
-    _watch_combining(interpreter.ScanOps, "generic_scan", _scan_halves)
 
 
 def _watch_launches(executor: Any) -> None:
@@ -434,65 +435,3 @@ def _put_in_order(running: Running, addresses: Array, given: Mapping[str, Any]) 
         running.acquire(addresses)
     if "RELEASE" in semantics:
         running.release(addresses, joins=True)
-
-
-def _watch_joining(builder: Any) -> None:
-    join: Callable[..., Any] = builder.create_cat
-
-    def joining(self: Any, *parts: Any) -> Any:
-        made, watch = join(self, *parts), _WATCH.get()
-        if watch is not None:
-            watch.combines = True
-            if watch.schedule == "grouped":
-                made.data = np.concatenate([made.data[0::2], made.data[1::2]])
-        return made
-
-    builder.create_cat = joining
-
-
-Combine = Callable[[Any, Any], list[Any]]
-"""A method of the interpreter that combines the elements of several tensors along an axis, with its `self`."""
-
-
-def _watch_combining(operations: Any, name: str, parts: Callable[[Any, Sequence[Any], Combine], list[Any]]) -> None:
-    combine: Combine = getattr(operations, name)
-
-    def combining(self: Any, input: Any) -> list[Any]:
-        watch = _WATCH.get()
-        if watch is None or self.axis is None or input[0].handle.data.shape[self.axis] < 3:
-            return combine(self, input)
-        watch.combines = True
-        return parts(self, input, combine) if watch.schedule == "grouped" else combine(self, input)
-
-    setattr(operations, name, combining)
-
-
-def _part(self: Any, tensors: Sequence[Any], of: slice) -> tuple[Any, ...]:
-    """Return a part of the tensors along the axis."""
-    places = (*(slice(None),) * (self.axis % tensors[0].handle.data.ndim), of)
-    return tuple(self.to_tensor(tensor.handle.data[places], tensor.dtype) for tensor in tensors)
-
-
-def _joined(self: Any, *parts: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the tensors of several parts, one behind the other along the axis."""
-    return tuple(
-        self.to_tensor(np.concatenate([one.handle.data for one in each], self.axis), each[0].dtype)
-        for each in zip(*parts, strict=True)
-    )
-
-
-def _reduce_parts(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
-    kept, self.keep_dims = self.keep_dims, True
-    parts = [combine(self, _part(self, input, slice(first, None, 2))) for first in (1, 0)]
-    self.keep_dims = kept
-    return combine(self, _joined(self, *parts))
-
-
-def _scan_halves(self: Any, input: Sequence[Any], combine: Combine) -> list[Any]:
-    middle, length = input[0].handle.data.shape[self.axis] // 2, input[0].handle.data.shape[self.axis]
-    first, second = (combine(self, _part(self, input, of)) for of in (slice(middle), slice(middle, None)))
-    total, found = _part(self, first, slice(middle - 1, None)), [tuple(first)]
-    for at in range(length - middle):
-        both = combine(self, _joined(self, total, _part(self, second, slice(at, at + 1))))
-        found.append(_part(self, both, slice(1, None)))
-    return list(_joined(self, *found))
