@@ -574,8 +574,9 @@ class Row(Record, frozen=True, kw_only=True, omit_defaults=True):
     `replays_ns` the same launch replayed from a CUDA graph, where the host has no part; `screen_ns` the short round in
     which a search space was thinned out. `time_ns` is what counts: the replays where events measured the host
     (`launch_bound`), the events otherwise. All but the samples is derived, from good rounds, where the verdict is
-    passed. `binary_sha256`: the binaries that warming up launched. `launches`: of the smallest sample; left out in
-    records from before it was kept, where a sample was a launch for each set, or the fewest there may be.
+    passed. `binary_sha256`: the binaries that warming up launched. `launches`: of the smallest sample; left out
+    where it was not prepared, and in records from before it was kept, where a sample was a launch for each set, or the
+    fewest there may be.
     """
 
     entrant: str

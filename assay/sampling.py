@@ -113,11 +113,12 @@ class Limits(Record, frozen=True, kw_only=True):
 class Prepared(Record, frozen=True, kw_only=True):
     """The child's answer to `prepare`: the binaries that the entrant launched, and why it has no replay, if so.
 
-    `refused`: why it takes no part, where that is no fault of the process. `launches`: of its smallest sample.
+    `refused`: why it takes no part, where that is no fault of the process; otherwise `launches` are those of its
+    smallest sample.
     """
 
     binary_sha256: list[Digest]
-    launches: Count = 0
+    launches: Count | None = None
     no_replay: Unavailable | None = None
     refused: Verdict | None = None
 
@@ -275,11 +276,11 @@ def _sample(device: Device, pairs: Sequence[tuple[Any, Any]]) -> float:
     return float(round(middle([device.elapsed_ns(*pair) for pair in pairs])))
 
 
-def take_round(device: Device, heats: Mapping[str, Heat]) -> Round:
+def take_round(device: Device, taking: Mapping[str, Heat]) -> Round:
     """Queue a sample of every entrant in each of its modes, in this order, wait once, and return the samples and the
     card's state.
     """
-    queued = {name: _queue(device, heat) for name, heat in heats.items()}
+    queued = {name: _queue(device, heat) for name, heat in taking.items()}
     # Read while the device still works: the state that the launches ran in, and no time of the device's is lost.
     conditions = device.conditions()
     device.synchronise()

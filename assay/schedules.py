@@ -53,7 +53,7 @@ class StuckError(AssayError):
     """A program waits for one that has not begun: the interpreter runs one after another."""
 
 
-class EndlessError(AssayError):
+class EndlessError(StuckError):
     """A program waits, and there is no other that could end that."""
 
 
