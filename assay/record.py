@@ -567,7 +567,7 @@ class Accuracy(Record, frozen=True, kw_only=True, tag_field="kind", tag="accurac
     largest: Number
 
 
-class Row(Record, frozen=True, kw_only=True, omit_defaults=True):
+class Row(Record, frozen=True, kw_only=True):
     """One entrant of a sweep: a variant of the kernel, a library peer, or the twin, the first entrant once more.
 
     `samples_ns` keeps every sample in the order taken, one a round, by the device's events around launches;
@@ -596,7 +596,7 @@ class Row(Record, frozen=True, kw_only=True, omit_defaults=True):
     shares: list[Share]
     accuracy: Accuracy | Unavailable
     binary_sha256: list[Digest]
-    launches: Count | None = None
+    launches: Count | UnsetType = UNSET
 
 
 class Best(Record, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from msgspec import UNSET, UnsetType
+
 from assay.record import Accuracy, CeilingName, Conditions, Count, Declaration, Digest, Record, Unavailable, Verdict
 
 MOST_SETS = 16
@@ -118,7 +120,7 @@ class Prepared(Record, frozen=True, kw_only=True):
     """
 
     binary_sha256: list[Digest]
-    launches: Count | None = None
+    launches: Count | UnsetType = UNSET
     no_replay: Unavailable | None = None
     refused: Verdict | None = None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import median
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from assay.conditions import disturbances
@@ -55,7 +56,7 @@ class Entry:
     screen_ns: Sequence[float]
     accuracy: Accuracy | Unavailable
     binary_sha256: Sequence[Digest]
-    launches: int | None
+    launches: int | UnsetType
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _band(terms: Terms) -> str:
 
 def _each(entry: Entry, measured: Measured, terms: Terms) -> str:
     """Say what a sample is."""
-    if entry.launches is None:
+    if entry.launches is UNSET:
         sets = 1 if isinstance(measured.inputs, Unavailable) else measured.inputs.sets
         return f"the middle of {max(terms.settings.repeats, sets)} launches"
     return "one launch" if entry.launches == 1 else f"the middle of {entry.launches} launches or more"

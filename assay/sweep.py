@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import UNSET
+
 from assay.child import Asked, Fault, Message, ask
 from assay.config import TimingSettings
 from assay.diagnosis import diagnose
@@ -258,7 +260,7 @@ class Outcome:
             screen_ns=screens_of(self.screened).get(name, []),
             accuracy=nothing if checked is None else checked.accuracy,
             binary_sha256=[] if prepared is None else prepared.binary_sha256,
-            launches=None if prepared is None else prepared.launches,
+            launches=UNSET if prepared is None else prepared.launches,
         )
 
 

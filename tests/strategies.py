@@ -24,6 +24,11 @@ def _integer(node: inspect.IntType) -> st.SearchStrategy[int]:
     return st.integers(-(2**53) + 1 if node.ge is None else node.ge, 2**53 - 1 if node.le is None else node.le)
 
 
+def may_be_unset(field: inspect.Field) -> bool:
+    """Return whether a record can be without a field: its default is UNSET, which msgspec shows as no default."""
+    return not field.required and field.default is field.default_factory is msgspec.NODEFAULT
+
+
 def _record(node: inspect.StructType) -> st.SearchStrategy[Any]:
     def make(**fields: Any) -> Any:
         try:
@@ -32,7 +37,11 @@ def _record(node: inspect.StructType) -> st.SearchStrategy[Any]:
             # What a record refuses of its fields together, no type says.
             reject()
 
-    return st.builds(make, **{field.name: _strategy(field.type) for field in node.fields})
+    fields = {field.name: _strategy(field.type) for field in node.fields}
+    unset = {field.name for field in node.fields if may_be_unset(field)}
+    needed = {name: strategy for name, strategy in fields.items() if name not in unset}
+    optional = {name: strategy for name, strategy in fields.items() if name in unset}
+    return st.fixed_dictionaries(needed, optional=optional).map(lambda chosen: make(**chosen))
 
 
 def _strategy(node: inspect.Type) -> st.SearchStrategy[Any]:  # one line a kind of type

@@ -15,7 +15,7 @@ from project import RECORDS, ROOT, Project
 
 from assay.artifact import canonical, decode, parse
 from assay.errors import RecordError
-from assay.record import ARTIFACTS, StageName
+from assay.record import ARTIFACTS, Record, StageName
 from assay.schemas import main, schema_files
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
@@ -40,6 +40,19 @@ def test_the_command_writes_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(VALIDATORS))
 def test_each_is_a_schema(name: str) -> None:
     Draft202012Validator.check_schema(VALIDATORS[name].schema)
+
+
+def records(kind: type[Record] = Record) -> Iterator[type[Record]]:
+    """Walk the types that records are made of."""
+    for one in kind.__subclasses__():
+        yield one
+        yield from records(one)
+
+
+@pytest.mark.parametrize("kind", sorted(records(), key=repr))
+def test_a_record_leaves_out_what_is_unset_and_nothing_else(kind: type[Record]) -> None:
+    """What a schema requires is read off the fields, of which `omit_defaults` says nothing."""
+    assert not kind.__struct_config__.omit_defaults
 
 
 @pytest.mark.slow

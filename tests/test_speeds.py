@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from records import LAUNCHES_NS, MATMUL, ROUNDS, conditions, entries_of, entry, measured, replaced, terms
 
 from assay.artifact import canonical, decode
@@ -224,7 +225,7 @@ def test_a_passed_row_says_how_it_was_timed() -> None:
 
 
 def test_a_record_from_before_launches_were_kept_says_what_it_said_then() -> None:
-    before = replace(entry(entrant(), 4e5), launches=None)
+    before = replace(entry(entrant(), 4e5), launches=UNSET)
     assert "each the middle of 5 launches; " in only(before).verdict.reason
     assert "each the middle of 3 launches; " in only(before, inputs=NOTHING).verdict.reason
 
