@@ -1,14 +1,16 @@
 """Mends how Triton's interpreter reads a kernel's text where that compiles and the interpreter would only raise.
 
-Compiling, Triton walks the syntax tree itself: it finds what a function captured, and lets a tensor do the arithmetic
-with a constant to its left. The interpreter lets Python run the text, and Python has other rules. Called once, by
-`assay.interpreting`.
+Compiling, Triton walks the syntax tree itself: it finds what a function captured, lets a tensor do the arithmetic
+with a constant to its left, and counts a loop in a tensor. The interpreter lets Python run the text, and Python has
+other rules. Called once, by `assay.interpreting`.
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any
 
+import numpy as np
 import triton.language as tl
 
 _OPERATORS = (
@@ -81,6 +83,40 @@ def _forget_outside(function: ast.FunctionDef) -> None:
     nothing = ast.copy_location(ast.Constant(None), function)
     given.defaults = [nothing for _ in given.defaults]
     given.kw_defaults = [default and nothing for default in given.kw_defaults]
+
+
+def count_in_tensors(interpreter: Any) -> None:
+    """Let the variable of a loop be a tensor, as it is when compiled: it has a type, wraps, and divides toward 0.
+
+    In the interpreter it would be an int of Python. That of `tl.static_range` is one, for it is unrolled.
+    """
+    rewriter = interpreter.FunctionRewriter
+
+    class Counting(type(rewriter.ast_transformer)):  # type: ignore[misc]
+        def visit_For(self, node: ast.For) -> ast.AST:
+            self.generic_visit(node)
+            match node.iter:
+                case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="range") as iterator):
+                    counted = ast.copy_location(ast.Name(_COUNTED, ast.Load()), iterator)
+                    node.iter.func, node.iter.args = counted, [iterator, *node.iter.args]
+            return node
+
+    rewriter.ast_transformer = Counting()
+    # The rewriter gives what stands in its module to the functions that it rewrites.
+    setattr(interpreter, _COUNTED, partial(_counted, interpreter))
+
+
+_COUNTED = "_assay_counted"
+
+
+def _counted(interpreter: Any, iterator: Callable[..., Any], *bounds: Any, **named: Any) -> Iterator[Any]:
+    """Walk what an iterator yields as tensors, of the type that its bounds and step come to."""
+    semantic = interpreter.interpreter_semantic
+    given = (*bounds, *(named[name] for name in ("arg2", "step") if named.get(name) is not None))
+    kind = reduce(semantic.integer_promote_impl, (semantic.to_tensor(one).dtype for one in given))
+    for index in iterator(*bounds, **named):
+        handle = interpreter.TensorHandle(np.array([index], interpreter._get_np_dtype(kind)), kind)
+        yield tl.tensor(handle, kind)
 
 
 def refuse_methods(core: Any, refusing: Callable[[str], Callable[..., Any]]) -> None:

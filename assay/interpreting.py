@@ -18,11 +18,12 @@ from assay.addresses import check_addresses
 from assay.arguments import mend_arguments
 from assay.combining import watch_combining
 from assay.errors import AssayError
-from assay.front_end import keep_captured, refuse_methods, yield_to_tensors
+from assay.front_end import count_in_tensors, keep_captured, refuse_methods, yield_to_tensors
 from assay.marks import keep_marks, marked
 from assay.narrowing import conversion
 from assay.promises import check_promises
 from assay.schedules import watch_programs
+from assay.threads import watch_threads
 from assay.undefined import fill_undefined_lanes, pad_block_pointers
 
 _COMPUTING = {
@@ -56,6 +57,7 @@ def mend_interpreter() -> None:
     mend_arguments(interpreter)
     yield_to_tensors(tl.constexpr)
     keep_captured(interpreter.FunctionRewriter)
+    count_in_tensors(interpreter)
     refuse_methods(tl.core, _refusing)
     _choose_without_timing(autotuner.Autotuner)
     _refuse_missing(builder)
@@ -80,8 +82,9 @@ def mend_interpreter() -> None:
     _refuse_reductions_of_bits(interpreter.ReduceScanOpInterface)
     check_addresses(interpreter)
     check_promises(interpreter)
-    watch_programs(interpreter)
+    held = watch_programs(interpreter)
     watch_combining(interpreter)
+    watch_threads(interpreter, held)
 
 
 def _read_loop_bounds(interpreter: Any) -> None:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from assay.buffers import Guards, contents, differing, reset, restored
 from assay.dependence import Left
+from assay.phases import Log
 from assay.record import Verdict
 from assay.schedules import Schedule, StuckError, Watch, watching
 
@@ -16,6 +17,8 @@ HOW: Mapping[Schedule, str] = {
     "at once": "programs run at once",
     "late": "what one program stores comes after what another does",
     "reversed": "programs and lanes run in reversed order",
+    "first lane first": "a program's lanes run one after another, the first one first",
+    "last lane first": "a program's lanes run one after another, the last one first",
 }
 """What the schedules that bits are compared under are like."""
 
@@ -30,19 +33,19 @@ class Reordered:
     judge: Callable[[Left], Verdict]
 
     @contextlib.contextmanager
-    def launched(self, schedule: Schedule) -> Iterator[list[torch.Tensor]]:
+    def launched(self, schedule: Schedule, log: Log | None = None) -> Iterator[list[torch.Tensor]]:
         """Launch over outputs that are blank again, for a look inside; give what the first launch left."""
         with restored(self.outputs) as first:
             for held in self.outputs.values():
                 reset(held)
-            with watching([held.tensor for held in self.inputs.values()], schedule):
+            with watching([held.tensor for held in self.inputs.values()], schedule, log):
                 self.launch()
             yield first
 
-    def differs(self, schedule: Schedule) -> str | None:
+    def differs(self, schedule: Schedule, log: Log | None = None) -> str | None:
         """Say how what a launch leaves under a schedule differs from what the first one left, or None."""
         try:
-            with self.launched(schedule) as first:
+            with self.launched(schedule, log) as first:
                 changed = differing(first, contents(self.outputs))
         except Exception as error:
             # A program that finds what it did not before may do anything with it; that it waits for ever shows nothing.
@@ -50,16 +53,17 @@ class Reordered:
         return f"{changed} of {sum(bits.numel() for bits in first)} output elements differ" if changed else None
 
     def raced(self, watch: Watch) -> Verdict | None:
-        """Say that the result depends on the order in which programs run, where a conflict gives reason to ask.
+        """Say that the result depends on the order in which programs or lanes run, where there is reason to ask.
 
         Launched as before it must be the same again: what changes by itself shows nothing about order.
         """
-        if not watch.alternatives or self.differs("in order") is not None:
+        log: Log = {}
+        if not watch.alternatives or self.differs("in order", log) is not None:
             return None
-        for schedule in watch.alternatives:
-            said = self.differs(schedule)
+        for schedule, conflict in watch.alternatives.items():
+            said = self.differs(schedule, log)
             if said is not None:
-                reason = f"{said} where {HOW[schedule]}: {watch.conflict}"
+                reason = f"{said} where {HOW[schedule]}: {conflict}"
                 return Verdict(outcome="failed", cause="race", reason=reason)
         return None
 

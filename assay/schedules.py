@@ -7,6 +7,8 @@ are in conflict, the launches run again under schedules that a GPU may choose as
 - at once: a program that loads what another has stored finds, the first time, what was there before that;
 - late: where two programs store to one address, what the earlier one stores comes last;
 - reversed: the last program runs first, and the lanes of a store or of an atomic operation in reversed order;
+- first lane first, last lane first: between two barriers each lane of a program does all it does before the next one
+  begins (`assay.threads`), where two of them are in conflict;
 - grouped: what a function of the kernel's own reduces or scans, and what `tl.cat` joins, comes as the threads of a GPU
   have it (`assay.combining`). Sums round otherwise: bounds decide, not bits.
 
@@ -34,9 +36,11 @@ from assay.addresses import Array, Span, active_lanes, extent
 from assay.conflicts import Access, Conflict, first_conflict, shared
 from assay.errors import AssayError
 from assay.ordering import NOTHING, Clock, Release, joined, knows
+from assay.phases import Log, Meeting, Phases
 from assay.privacy import scrub
 
-Schedule = Literal["in order", "at once", "late", "reversed", "grouped"]
+Schedule = Literal["in order", "at once", "late", "reversed", "grouped", "first lane first", "last lane first"]
+LANE_BY_LANE: tuple[Schedule, Schedule] = ("first lane first", "last lane first")
 Place = tuple[int, int, int]
 
 MOST_LANES = 1 << 24
@@ -63,22 +67,37 @@ class Watch:
     whether a function of the kernel's own combines more than two elements, or `tl.cat` may reorder some.
 
     `constant`: memory that none of them changes, so that loads from it need no look. `draws`: the line of an atomic
-    operation by which several programs or lanes come to one address, if one does.
+    operation by which several programs or lanes come to one address, if one does. `unfenced`: the first conflict of
+    lanes of one program, in words; `log`: where what such lanes store is kept, or, lane by lane, stands.
     """
 
     schedule: Schedule
     constant: Sequence[Span]
+    log: Log = field(default_factory=dict)
     conflict: str | None = None
+    unfenced: str | None = None
     waits: bool = False
     draws: str | None = None
     combines: bool = False
+    launches: int = 0
 
     @property
-    def alternatives(self) -> list[Schedule]:
-        """The schedules to try. Reversed, atomic sums round otherwise, and a program may wait for one before it."""
-        if self.conflict is None:
-            return []
-        return ["at once", "late"] if self.waits else ["at once", "reversed"]
+    def alternatives(self) -> dict[Schedule, str]:
+        """The schedules to try, each with the conflict that gives reason to. Reversed, atomic sums round otherwise, and
+        a program may wait for one before it.
+        """
+        found: dict[Schedule, str] = {}
+        if self.conflict is not None:
+            other: Schedule = "late" if self.waits else "reversed"
+            found |= {"at once": self.conflict, other: self.conflict}
+        return found if self.unfenced is None else found | dict.fromkeys(LANE_BY_LANE, self.unfenced)
+
+    def begin(self) -> "Running":
+        """Return the next launch."""
+        self.launches += 1
+        by_lane = self.schedule in LANE_BY_LANE
+        phases = Phases(self.log, self.launches, by_lane=by_lane, watched=self.schedule == "in order")
+        return Running(self, phases)
 
 
 @dataclass
@@ -88,10 +107,11 @@ class Running:
     `polls` are volatile loads. `clock` and `epoch` are those of the program that runs; `released`: what is learnt by
     whoever acquires at an address. `history`: who has stored to an address, in which epoch, and what it held before;
     `seen`: who has loaded that already. `turns`: how often the program that runs has looked at the same addresses in a
-    row. `programs`: how many there are.
+    row. `programs`: how many there are. `phases` are those of its programs, between barriers.
     """
 
     watch: Watch
+    phases: Phases
     places: list[Place] = field(default_factory=list)
     loads: list[Access] = field(default_factory=list)
     polls: list[Access] = field(default_factory=list)
@@ -115,13 +135,14 @@ class Running:
     def start(self, place: Place) -> None:
         """Begin the next program."""
         self.places.append(place)
+        self.phases.start(self.program)
         self.clock, self.epoch, self.turns, self.looked_at = NOTHING, 0, 0, b""
 
     def keep(self, accesses: list[Access], addresses: Array) -> None:
         """Keep what one load or store did."""
         if self.lanes < MOST_LANES:
             self.lanes += addresses.size
-            accesses.append(Access(self.program, addresses, self.epoch, self.clock, _line()))
+            accesses.append(Access(self.program, addresses, self.epoch, self.clock, line_that_runs()))
 
     def release(self, addresses: Array, *, joins: bool = False) -> None:
         """End an epoch at what may be flags; `joins`: what was released there before can be acquired there still."""
@@ -152,7 +173,7 @@ class Running:
         self.looked_at = at
         if self.turns <= MOST_TURNS:
             return
-        line = f"{line}: " if (line := _line()) else ""
+        line = f"{line}: " if (line := line_that_runs()) else ""
         what = f"{line}program {self.places[-1]} polls one address for ever"
         if len(self.places) == self.programs:
             raise EndlessError(f"{what}, and no other program is left that could change it")
@@ -200,6 +221,9 @@ class Running:
             watch.conflict = described(found, self.places)
         if watch.draws is None and (drawing := shared(self.atomics)) is not None:
             watch.draws = drawing.line
+        self.phases.pass_barrier()
+        if watch.unfenced is None and (met := self.phases.met) is not None:
+            watch.unfenced = unfenced(met, self.places[met.program])
 
 
 def described(found: Conflict, places: Sequence[Place]) -> str:
@@ -210,11 +234,22 @@ def described(found: Conflict, places: Sequence[Place]) -> str:
         "store": f"programs {one} and {other} store to one address",
         "load": f"program {one} loads what program {other} stores in the same launch",
     }[found.kind]
-    lines = dict.fromkeys(access.line for access in (found.one, found.other) if access.line)
-    return f"{said} ({' and '.join(lines)})" if lines else said
+    return said + _at(found.one.line, found.other.line)
 
 
-def _line() -> str:
+def unfenced(met: Meeting, place: Place) -> str:
+    """Say what a conflict between lanes of one program is about, and where in the kernel file."""
+    first, last = sorted((met.store, met.other), key=lambda touch: touch.turn)
+    what = "store" if met.other.values is not None else "store and load" if first is met.store else "load and store"
+    return f"lanes of program {place} {what} at one address, with no barrier between{_at(first.line, last.line)}"
+
+
+def _at(*lines: str) -> str:
+    known = dict.fromkeys(line for line in lines if line)
+    return f" ({' and '.join(known)})" if known else ""
+
+
+def line_that_runs() -> str:
     """Return the line of the kernel file that runs, as a refusal of an address names it, or "" outside one."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and "/kernels/" not in frame.f_code.co_filename:
@@ -231,10 +266,20 @@ def current_watch() -> Watch | None:
     return _WATCH.get()
 
 
+def current_launch() -> Running | None:
+    """Return the launch that runs now, if one does."""
+    return _RUNNING.get()
+
+
 @contextlib.contextmanager
-def watching(constant: Iterable[torch.Tensor], schedule: Schedule = "in order") -> Iterator[Watch]:
-    """Watch the launches inside, which run under `schedule`; `constant` tensors are those that they may not change."""
-    watch = Watch(schedule, [extent(tensor) for tensor in constant])
+def watching(
+    constant: Iterable[torch.Tensor], schedule: Schedule = "in order", log: Log | None = None
+) -> Iterator[Watch]:
+    """Watch the launches inside, which run under `schedule`; `constant` tensors are those that they may not change.
+
+    In order, a `log` is filled with what lanes in conflict store; lane by lane, that is looked up there.
+    """
+    watch = Watch(schedule, [extent(tensor) for tensor in constant], {} if log is None else log)
     token = _WATCH.set(watch)
     try:
         yield watch
@@ -242,8 +287,14 @@ def watching(constant: Iterable[torch.Tensor], schedule: Schedule = "in order") 
         _WATCH.reset(token)
 
 
-def watch_programs(interpreter: Any) -> None:
-    """Watch every launch of Triton's interpreter from now on. Called once, by `assay.interpreting`."""
+Held = Callable[[Any, Any, Any], Array]
+"""Returns what pointers point at, of a builder, the pointers and their mask; nobody watches that."""
+
+
+def watch_programs(interpreter: Any) -> Held:
+    """Watch every launch of Triton's interpreter from now on; return a way past the watch. Called once, by
+    `assay.interpreting`.
+    """
     builder = interpreter.InterpreterBuilder
     _watch_launches(interpreter.GridExecutor)
     _place_programs(builder)
@@ -251,6 +302,7 @@ def watch_programs(interpreter: Any) -> None:
     _watch_stores(builder, held)
     _watch_atomics(builder, held, "create_atomic_cas", ("ptr", "cmp", "val", "sem", "scope"))
     _watch_atomics(builder, held, "create_atomic_rmw", ("rmwOp", "ptr", "val", "mask", "sem", "scope"))
+    return held
 
 
 def _watch_launches(executor: Any) -> None:
@@ -259,7 +311,7 @@ def _watch_launches(executor: Any) -> None:
     def calling(self: Any, *arguments: Any, **named: Any) -> Any:
         watch = _WATCH.get()
         # Where nobody watches, a program that waits for ever is found all the same, and nothing is kept.
-        running = Running(Watch("in order", ()), lanes=MOST_LANES) if watch is None else Running(watch)
+        running = Running(Watch("in order", ()), Phases({}), lanes=MOST_LANES) if watch is None else watch.begin()
         token = _RUNNING.set(running)
         try:
             returned = call(self, *arguments, **named)
@@ -285,10 +337,6 @@ def _place_programs(builder: Any) -> None:
             running.start((at[0], at[1], at[2]))
 
     builder.set_grid_idx = placing
-
-
-Held = Callable[[Any, Any, Any], Array]
-"""Returns what pointers point at, of a builder, the pointers and their mask; nobody watches that."""
 
 
 def _watch_loads(builder: Any) -> Held:
@@ -330,13 +378,19 @@ def _as_before(running: Running, pointers: Array, mask: Array, loaded: Array) ->
     """Return what a load finds where no program that may run at the same time has stored yet: `loaded` itself where
     that is all the same.
     """
-    found = np.array(loaded)
-    older = False
-    for lane in np.flatnonzero(np.broadcast_to(mask, pointers.shape)):
-        held = running.older(int(pointers.flat[lane]))
-        if held is not None and held.dtype == found.dtype:
-            found.flat[lane], older = held, True
-    return found if older else loaded
+    return replaced(loaded, pointers, mask, lambda at, _: running.older(at))
+
+
+def replaced(loaded: Array, pointers: Array, mask: Array, find: Callable[[int, int], Any]) -> Array:
+    """Return what a load finds where `find`, of an address and the number of a lane, gives something else than None:
+    `loaded` itself where that is nowhere.
+    """
+    made, other = np.array(loaded), False
+    for lane in np.flatnonzero(np.broadcast_to(mask, pointers.shape)).tolist():
+        held = find(int(pointers.flat[lane]), lane)
+        if held is not None and held.dtype == made.dtype:
+            made.flat[lane], other = held, True
+    return made if other else loaded
 
 
 def _watch_stores(builder: Any, held: Held) -> None:
@@ -348,7 +402,7 @@ def _watch_stores(builder: Any, held: Held) -> None:
             return store(self, pointers, value, mask, *rest, **named)
         running.look(None)
         if running.watch.schedule == "late":
-            mask = _without(mask, _overtaken(running, pointers.data))
+            mask = without(mask, _overtaken(running, pointers.data))
         if running.watch.schedule in ("at once", "late"):
             before = active_lanes(held(self, pointers, mask), mask.data)
             running.remember(active_lanes(pointers.data, mask.data), before)
@@ -368,7 +422,7 @@ def _overtaken(running: Running, pointers: Array) -> Array:
     return np.array(late, bool).reshape(pointers.shape)
 
 
-def _without(mask: Any, lanes: Array) -> Any:
+def without(mask: Any, lanes: Array) -> Any:
     """Return a mask without some lanes."""
     made = copy.copy(mask)
     made.data = np.broadcast_to(mask.data, lanes.shape) & ~lanes

@@ -61,6 +61,10 @@ DRAWN = (
     r"^where programs and lanes come to an atomic operation in reversed order \(\S*kernels/\w+\.py:\d+\), "
     r"\d+ of \d+ elements of 'y' are past the ulp bound: at .* got -?\d"
 )
+UNFENCED = (
+    r"^\d+ of \d+ output elements differ where a program's lanes run one after another, the (first|last) one first: "
+    rf"lanes of program \(0, 0, 0\) (store and load|load and store) at one address, with no barrier between {LINES}"
+)
 GROUPED = (
     r"^where what is reduced, scanned or concatenated comes as the threads of a GPU have it, \d+ of \d+ elements of"
 )
@@ -88,6 +92,7 @@ INTERPRETED: list[Row] = [
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
     ("in_place_run_twice", "wrong-value", PAST),
     ("kept_in_any_order", "race", DRAWN),
+    ("label_beside_its_row", "race", UNFENCED),
     ("last_element_reduced", "wrong-value", GROUPED),
     ("last_of_its_kind", "race", REVERSED),
     ("load_before_the_start", "poison-read", READ),
@@ -106,6 +111,8 @@ INTERPRETED: list[Row] = [
     ("result_in_half_precision", "wrong-value", PAST),
     ("returned_not_written", "wrong-shape", r"^the launch returned a Tensor of shape \([45],\); it must write into"),
     ("returns_previous", "stale-result", SEED),
+    ("reversed_in_place", "race", UNFENCED),
+    ("reversed_through_memory", "race", UNFENCED),
     ("rows_gathered_without_atomics", "race", AT_ONCE),
     ("softmax_not_rescaled", "wrong-value", PAST),
     ("softmax_padded_with_zero", "wrong-value", PAST),

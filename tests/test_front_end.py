@@ -77,9 +77,28 @@ def make(times, function, plus):
         tl.store(y_ptr + at, x + more + LATER)
 
     return kernel
+
+
+@triton.jit
+def count(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    for i in range(8, 9):
+        tl.store(y_ptr, i * (1 << 28))
+        tl.store(y_ptr + 1, i.to(tl.int64) * (1 << 28))
+        tl.store(y_ptr + 2, (i - 15) // 2)
+    for i in range(tl.full((), 8, tl.int64), 9):
+        tl.store(y_ptr + 3, i * (1 << 28))
+    at = 4
+    for i in tl.range(3, 0, step=-2, num_stages=2):
+        for j in range(i, 4):
+            if j == i:
+                tl.store(y_ptr + at, 10 * i + j)
+                at += 1
+    for i in tl.static_range(7, 9):
+        tl.store(y_ptr + i, i)
+    tl.store(y_ptr + 9 + tl.arange(0, 1), tl.zeros((1,), tl.float32))
 """
 TAIL = """
-KERNELS |= {"once": make(1, treble, 0), "twice": make(2, treble, 5)}
+KERNELS |= {"count": count, "once": make(1, treble, 0), "twice": make(2, treble, 5)}
 LATER = 100
 x = torch.arange(1, 17, dtype=torch.int32)
 
@@ -171,3 +190,9 @@ def test_a_method_of_a_class_of_several_values_is_for_a_device_alone(tmp_path: P
     verdict = diagnose(fault, "f32")
     assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-operation")
     assert "cannot run Total.add, a method of a class of several values; a GPU can" in verdict.reason
+
+
+def test_a_loop_is_counted_in_a_tensor(found: dict[str, Any]) -> None:
+    """In 32 bits it wraps, in 64 it does not; a quotient is cut off toward 0; a static range has plain numbers."""
+    assert found["count"][:4] == [-(2.0**31), 2.0**31, -3.0, 2.0**31]
+    assert found["count"][4:9] == [33.0, 11.0, -7.0, 7.0, 8.0]

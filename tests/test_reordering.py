@@ -10,7 +10,7 @@ from assay.buffers import guard_output
 from assay.dependence import Left
 from assay.record import Verdict
 from assay.reordering import Reordered
-from assay.schedules import EndlessError, Schedule, StuckError, Watch, current_watch
+from assay.schedules import LANE_BY_LANE, EndlessError, Schedule, StuckError, Watch, current_watch
 
 PASSED = Verdict(outcome="passed", reason="within the bound")
 Values = dict[Schedule, float | Exception]
@@ -73,6 +73,27 @@ def test_a_result_that_differs_is_a_race_and_outputs_are_put_back(waits: bool, s
         f"4 of 4 output elements differ where {words}: programs 0 and 1 store",
     )
     assert bool((scripted.output.tensor == 1).all())
+
+
+@pytest.mark.parametrize(("schedule", "which"), [("first lane first", "first"), ("last lane first", "last")])
+def test_lanes_in_conflict_are_tried_lane_by_lane(schedule: Schedule, which: str) -> None:
+    scripted = Scripted({schedule: 2.0})
+    found = scripted.reordered().raced(watch(unfenced="lanes store"))
+    assert found is not None
+    assert found.reason == (
+        f"4 of 4 output elements differ where a program's lanes run one after another, the {which} one first: "
+        "lanes store"
+    )
+    assert set(scripted.schedules) <= {"in order", *LANE_BY_LANE}
+
+
+def test_each_schedule_is_tried_for_its_own_conflict() -> None:
+    assert watch(conflict="programs", unfenced="lanes", waits=True).alternatives == {
+        "at once": "programs",
+        "late": "programs",
+        "first lane first": "lanes",
+        "last lane first": "lanes",
+    }
 
 
 def test_what_changes_by_itself_shows_nothing_about_order() -> None:

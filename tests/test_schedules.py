@@ -270,7 +270,7 @@ def results(found: dict[str, Any]) -> list[list[float]]:
 
 
 def test_additions_without_atomics_are_lost_where_programs_run_at_once(ran: dict[str, Any]) -> None:
-    assert ran["add"]["in order"]["alternatives"] == ["at once", "reversed"]
+    assert list(ran["add"]["in order"]["alternatives"]) == ["at once", "reversed"]
     assert ran["add"]["in order"]["conflict"] == "programs (0, 0, 0) and (1, 0, 0) store to one address"
     # Each finds 0, and the last to store stays.
     assert results(ran["add"]) == [[10.0], [4.0], [10.0]]
@@ -294,7 +294,7 @@ def test_a_lock_taken_too_late_does_not(ran: dict[str, Any]) -> None:
     found = ran["add before the lock"]
     assert found["in order"]["conflict"] == "programs (0, 0, 0) and (1, 0, 0) store to one address"
     # Reversed, a program might wait for one that has not started.
-    assert found["in order"]["alternatives"] == ["at once", "late"]
+    assert list(found["in order"]["alternatives"]) == ["at once", "late"]
     assert found["at once"]["y"] == [4.0]
 
 
