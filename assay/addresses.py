@@ -140,7 +140,8 @@ def _check(interpreter: Any, name: str, pointers_at: int, mask_at: int | None, r
         active = active_lanes(pointers.data, None if mask_at is None else operands[mask_at].data)
         outside = count_outside(active, size, _ALLOWED.get().spans)
         if outside:
-            raise refusal(f"{outside} of {active.size} lanes {verb} outside every tensor that the launch was given")
+            lanes, far = f"{outside} of {active.size} lanes", how_far(active, size, _ALLOWED.get().spans)
+            raise refusal(f"{lanes} {verb} outside every tensor that the launch was given{far}")
         return access(self, *operands, **named)
 
     setattr(builder, name, checked)
@@ -165,3 +166,32 @@ def count_outside(addresses: Array, size: int, spans: Iterable[Span]) -> int:
     for start, stop in spans:
         inside |= (addresses >= np.uint64(start)) & (addresses <= np.uint64(stop))
     return int((~inside).sum())
+
+
+def how_far(addresses: Array, size: int, spans: Iterable[Span]) -> str:
+    """Say how far an element of `size` bytes lies from the nearest span with something in it, at the address (flat,
+    uint64, at least one) that is the farthest from any; nothing where there is no such span.
+    """
+    held = [span for span in spans if span[0] < span[1]]
+    if not held:
+        return ""
+    farthest = int(addresses[np.argmax(np.min([_astray(addresses, size, span) for span in held], axis=0))])
+    start, stop = min(held, key=lambda span: max(span[0] - farthest, farthest + size - span[1]))
+    before, past = start - farthest, farthest + size - stop
+    return f", up to {_bytes(before)} before the nearest" if before > 0 else f", up to {_bytes(past)} past the nearest"
+
+
+def _astray(addresses: Array, size: int, span: Span) -> Array:
+    """Return by how many bytes each element begins before a span, or ends past it; 0 for one that lies within."""
+    start, stop = map(np.uint64, span)
+    ends = addresses + np.uint64(size)
+    within = np.where(ends > stop, ends - stop, np.uint64(0))
+    return np.where(addresses < start, start - addresses, within)
+
+
+def _bytes(count: int) -> str:
+    """Return a distance: exactly where it is short. What lies farther off is up to the allocator as well."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
+        if count >= size:
+            return f"about {round(count / size)} {unit}"
+    return f"{count} byte{'s' if count > 1 else ''}"

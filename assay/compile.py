@@ -6,18 +6,18 @@ The kernel's own launch is compiled, so no signature is written by hand and the 
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from assay.building import Made, Rest, Wanted, make, refused, rest_of
 from assay.child import ONE_THREAD, Child, Fault, ask, compiling_environment
-from assay.correctness import DESCRIBE, Described, workers
+from assay.correctness import DESCRIBE, Described, put_notes, workers
 from assay.diagnosis import diagnose_loading
-from assay.findings import findings
+from assay.findings import findings, keeping
 from assay.nursery import Nursery
 from assay.pool import Pool, worker_count
 from assay.privacy import one_line
 from assay.progress import Progress, told
-from assay.record import Build, Compilations, Compile, Declaration, Unavailable, Verdict
+from assay.record import Build, Compilations, Compile, Declaration, Finding, Unavailable, Verdict
 from assay.stage import Compiled, Job, run
 from assay.storage import VARIABLE, Storage, open_storage
 from assay.targets import multiplies
@@ -62,22 +62,71 @@ def _build_all(job: Job, declaration: Declaration, children: Sequence[Child]) ->
     counts = [one.compilations for one in answers]
     compilations = Compilations(made=sum(c.made for c in counts), reused=sum(c.reused for c in counts))
     progress.close(_summary(builds, compilations), _failures(declaration, builds))
+    put_notes(f"compile {job.name}", _notes(declaration, builds))
     for note in sorted({note for one in answers for note in one.notes}):
         print(f"compile {job.name}: {one_line(note)}", file=sys.stderr)
     return builds, compilations
 
 
 def _summary(builds: Sequence[Build], compilations: Compilations) -> str:
-    done = f"{sum(build.compiled.outcome == 'passed' for build in builds)} of {len(builds)} compiled"
+    compiled = [build for build in builds if build.compiled.outcome == "passed"]
+    fit = f", {sum(build.fits.outcome == 'passed' for build in compiled)} of {len(compiled)} fit" if compiled else ""
+    done = f"{len(compiled)} of {len(builds)} compiled{fit}"
     total = compilations.made + compilations.reused
     return f"{done}; {compilations.reused} of {total} functions by an earlier run" if compilations.reused else done
 
 
 def _failures(declaration: Declaration, builds: Sequence[Build]) -> list[str]:
     """Return what did not compile, does not keep its budget or breaks its promise, each with cause and reason."""
-    found = [(f"{one.variant} on {one.target}", verdict) for one in builds for verdict in (one.compiled, one.fits)]
-    found += [(f"{one.precision} on {one.target}", one.verdict) for one in findings(declaration, builds)]
-    return [f"{name}: {told(verdict)}" for name, verdict in found if verdict.outcome == "failed"]
+    failed = [one for one in builds if one.compiled.outcome == "failed"]
+    broken = [one for one in findings(declaration, builds) if one.verdict.outcome == "failed"]
+    return [
+        *(f"{one.variant} on {one.target}: {told(one.compiled)}" for one in failed),
+        *(f"{one.precision} on {one.target}: {_advised(one)}" for one in broken),
+    ]
+
+
+def _advised(broken: Finding) -> str:
+    """Return why a promise is broken, and how it is kept."""
+    how = keeping(broken.precision)
+    return told(broken.verdict) if how is None else f"{told(broken.verdict)}; {how}"
+
+
+def _notes(declaration: Declaration, builds: Sequence[Build]) -> list[str]:
+    """Return what is no failure and yet keeps a variant from running: what keeps it from most stands first."""
+    of = [[build for build in builds if build.variant == variant.id] for variant in declaration.variants]
+    large = sorted((own for own in of if _too_large(own)), key=_fits_somewhere)
+    return [*_uncompiled(of), *map(_unfit, large)]
+
+
+def _uncompiled(of: Iterable[Sequence[Build]]) -> list[str]:
+    """Return why nothing of a variant was compiled though nothing failed, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for builds in of:
+        if all(build.compiled.outcome == "inapplicable" for build in builds):
+            reasons.setdefault(told(builds[0].compiled), []).append(builds[0].variant)
+    return [
+        f"{first}{f' and {len(more)} more' if more else ''}, compiled for no target: {reason}"
+        for reason, (first, *more) in reasons.items()
+    ]
+
+
+def _too_large(builds: Sequence[Build]) -> list[Build]:
+    return [build for build in builds if build.binaries and build.fits.outcome != "passed"]
+
+
+def _fits_somewhere(builds: Sequence[Build]) -> bool:
+    return any(build.binaries and build.fits.outcome == "passed" for build in builds)
+
+
+def _unfit(builds: Sequence[Build]) -> str:
+    """Return for which targets a variant's code is too large, with the figures of the one that it comes closest to."""
+    large = _too_large(builds)
+    closest = min(large, key=lambda one: max(b.shared_bytes / b.shared_limit_bytes for b in one.binaries))
+    where = f"does not fit {', '.join(build.target for build in large)}"
+    if not _fits_somewhere(builds):
+        where = f"fits none of the {len(large)} targets that it was compiled for, and can run on none"
+    return f"{builds[0].variant} {where}: {closest.fits.reason}"
 
 
 def compile_all(job: Job) -> Compile | Compiled:

@@ -1,8 +1,9 @@
 """What the interpreter and gpu stages share: every variant on every case in a child process, and errors set apart."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from assay.diagnosis import diagnose, diagnose_loading
 from assay.judgement import asked, exempt
 from assay.nursery import Nursery
 from assay.pool import Pool
-from assay.progress import Progress, told
+from assay.privacy import one_line
+from assay.progress import SHOWN_FAILURES, Progress, told
 from assay.record import (
     Canary,
+    Cause,
     Check,
     Declaration,
     DeclaredVariant,
@@ -165,15 +168,51 @@ def try_one(child: Asked, trial: Trial, terms: Terms, declaration: Declaration) 
     return answer
 
 
+KEPT: frozenset[Cause | None] = frozenset(("wrong-value", "not-finite", "not-written", "undefined-read"))
+"""Causes of a failure that can come of what a launch keeps from call to call: a buffer, a counter that is not reset."""
+
+
+def blamed(child: Child, trial: Trial, terms: Terms, declaration: Declaration, tried: Tried) -> Tried:
+    """Return a failure as that of a stale result, where each seed passes in a process of its own."""
+    if terms.place is not None or tried.check.verdict.cause not in KEPT:
+        return tried
+    if any(one.check.verdict.outcome != "passed" for one in _each_alone(child, trial, terms, declaration)):
+        return tried
+    return _stale(tried, "in a process of its own it is right, so that it depends on an earlier call")
+
+
+def _each_alone(child: Child, trial: Trial, terms: Terms, declaration: Declaration) -> Iterator[Tried]:
+    for seed in terms.seeds:
+        # The next request is the first of a new process.
+        child.stop()
+        yield try_one(child, trial, replace(terms, seeds=[seed]), declaration)
+
+
+def _stale(tried: Tried, words: str) -> Tried:
+    verdict = Verdict(outcome="failed", cause="stale-result", reason=f"{words}: {tried.check.verdict.reason}")
+    return structs.replace(tried, check=structs.replace(tried.check, verdict=verdict))
+
+
 @dataclass(frozen=True)
 class Turn:
-    """One variant on all cases that are asked of it, in the order in which they are declared."""
+    """Trials that one process takes one after another: those of one variant, on all cases that are asked of it in the
+    order in which they are declared, or one of each variant (`mixed`), in a process that has done nothing else.
+    """
 
     trials: tuple[Trial, ...]
+    mixed: bool = False
 
     def __str__(self) -> str:
         """Name it for the terminal."""
-        return self.trials[0].variant.id
+        return f"{self.trials[0].case} of all variants" if self.mixed else self.trials[0].variant.id
+
+    def take(self, child: Child, terms: Terms, declaration: Declaration) -> list[Tried]:
+        """Try what there is to try."""
+        if not self.mixed:
+            tried = [(trial, try_one(child, trial, terms, declaration)) for trial in self.trials]
+            return [blamed(child, trial, terms, declaration, one) for trial, one in tried]
+        child.stop()
+        return [try_one(child, trial, replace(terms, seeds=terms.seeds[:1]), declaration) for trial in self.trials]
 
 
 def turns(declaration: Declaration, cases: Sequence[str]) -> list[Turn]:
@@ -183,6 +222,14 @@ def turns(declaration: Declaration, cases: Sequence[str]) -> list[Turn]:
     trials = [Trial(variant, case) for case in cases for variant in asked(declaration, case)]
     of = {variant.id: tuple(t for t in trials if t.variant.id == variant.id) for variant in declaration.variants}
     return [Turn(found) for found in of.values() if found]
+
+
+def mixture(declaration: Declaration, cases: Sequence[str]) -> list[Turn]:
+    """Return the trials of all variants on one case, so that what one keeps and another finds shows too: on the second
+    case, where there is one, for the first is mostly one that any block size suits.
+    """
+    trials = [Trial(variant, case) for case in cases[:2][-1:] for variant in asked(declaration, case)]
+    return [Turn(tuple(trials), mixed=True)] if len(trials) > 1 else []
 
 
 def launched(declaration: Declaration, place: Place) -> dict[str, list[str]]:
@@ -202,17 +249,26 @@ def try_all(children: Sequence[Child], subject: Subject, terms: Terms, label: st
         Progress(label, 0).close(subject.loading.reason)
         return []
 
-    def take(child: Child, turn: Turn) -> list[Tried]:
-        return [try_one(child, trial, terms, declaration) for trial in turn.trials]
-
-    waiting = turns(declaration, subject.cases)
+    # On a device one process takes everything as it is.
+    mixed = mixture(declaration, subject.cases) if terms.place is None else []
+    waiting = turns(declaration, subject.cases) + mixed
     progress = Progress(label, len(waiting))
-    found = {
-        (one.check.variant, one.check.case): one for of in Pool(waiting, take, progress).run(children) for one in of
-    }
+    pool = Pool(waiting, lambda child, turn: turn.take(child, terms, declaration), progress)
+    answers = pool.run(children)
+    found = _by_name(answers[: len(answers) - len(mixed)])
+    for at, one in _by_name(answers[len(answers) - len(mixed) :]).items():
+        if found[at].check.verdict.outcome == "passed" and one.check.verdict.cause in KEPT:
+            found[at] = _stale(
+                one, "after other variants in one process it is wrong, so that it depends on their calls"
+            )
     tried = [found[variant.id, case] for case in subject.cases for variant in asked(declaration, case)]
     progress.close(summary(tried), failures(tried))
+    put_notes(label, undecided(tried))
     return tried
+
+
+def _by_name(turns: Iterable[Iterable[Tried]]) -> dict[tuple[str, str], Tried]:
+    return {(one.check.variant, one.check.case): one for of in turns for one in of}
 
 
 def canaries(tried: Iterable[Tried], gated: bool) -> list[Canary]:
@@ -228,6 +284,20 @@ def failures(tried: Iterable[Tried]) -> list[str]:
     """Return each check that failed with its cause and reason, for the terminal."""
     checks = [one.check for one in tried if one.check.verdict.outcome == "failed"]
     return [f"{c.case} {c.variant}: {told(c.verdict)}" for c in checks]
+
+
+def undecided(tried: Iterable[Tried]) -> list[str]:
+    """Return why checks neither passed nor failed, the commonest reason first, each with how many checks have it."""
+    verdicts = [one.check.verdict for one in tried]
+    counts = Counter((v.outcome, told(v)) for v in verdicts if v.outcome not in ("passed", "failed"))
+    return [f"{count} {outcome}: {reason}" for (outcome, reason), count in counts.most_common()]
+
+
+def put_notes(label: str, notes: Sequence[str]) -> None:
+    """Print, under a stage's summary, what is no failure: the first few in a line each, as failures are above it."""
+    more = len(notes) - SHOWN_FAILURES
+    for note in [*notes[:SHOWN_FAILURES], *([f"and {more} more"] if more > 0 else [])]:
+        print(one_line(f"{label}: {note}"), file=sys.stderr)
 
 
 def summary(tried: Iterable[Tried]) -> str:

@@ -59,6 +59,11 @@ _HINTS: list[tuple[re.Pattern[str], str]] = [
         re.compile("PassManager::run failed"),
         "where the target lacks what the kernel needs, `capability=` says so",
     ),
+    (
+        re.compile(r"'int' object has no attribute '(to|dtype|type|shape)'"),
+        "Triton makes a constant of an argument that is the integer 1, unless `@triton.jit` names it in "
+        "`do_not_specialize` or it is annotated, as in `n: tl.int64`",
+    ),
 ]
 """What to do about a reason that does not say it."""
 

@@ -5,7 +5,7 @@ Pure: from the figures that the compile stage read off the binaries.
 
 from collections.abc import Sequence
 
-from assay.diagnosis import NAMED_PRECISIONS, PLAIN
+from assay.diagnosis import INPUT_PRECISIONS, NAMED_PRECISIONS, PLAIN
 from assay.instructions import matrix_instructions, matrix_names, rounding_instructions
 from assay.record import Binary, Build, Declaration, DeclaredVariant, Finding, Verdict
 from assay.targets import Operand, is_amd, multiplies, unsuited
@@ -141,6 +141,15 @@ def _finding(precision: str, target: str, builds: Sequence[Build], ieee: Sequenc
     if not holds:
         verdict = Verdict(outcome="failed", cause="instructions", reason=f"{statement}, which is not its promise")
     return Finding(precision=precision, target=target, statement=statement, verdict=verdict)
+
+
+def keeping(precision: str) -> str | None:
+    """Return how `tl.dot` keeps what a precision promises, where Triton has a setting for it."""
+    if precision in ("ieee", PLAIN):
+        return 'tl.dot multiplies float32 in tf32 unless it has input_precision="ieee"'
+    if precision in INPUT_PRECISIONS:
+        return f'tl.dot multiplies float32 in {precision} where it has input_precision="{precision}"'
+    return None
 
 
 def _all(declaration: Declaration, builds: Sequence[Build]) -> list[Finding]:

@@ -15,6 +15,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.compiler.compiler import ASTSource
+from triton.compiler.errors import CompileTimeAssertionFailure
+from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from assay.artifact import sha256_bytes
@@ -26,9 +28,13 @@ from assay.record import Digest
 
 @dataclass
 class Launches:
-    """The compiled kernels of the launches made meanwhile, in order of their first launch, each once."""
+    """The compiled kernels of the launches made meanwhile, in order of their first launch, each once; how many launches
+    were `started`, and the first error that one of them `raised`.
+    """
 
     compiled: list[Any] = field(default_factory=list)
+    started: int = 0
+    raised: Exception | None = None
 
     def add(self, kernel: Any) -> None:
         """Remember a compiled kernel (None, from a launch that a hook swallowed, is left out)."""
@@ -57,7 +63,10 @@ def atomic_instructions(kernel: Any) -> int:
 
 @contextlib.contextmanager
 def watch(compile_only: bool = False) -> Iterator[Launches]:
-    """Collect every kernel launched inside. `compile_only` compiles with the real arguments and launches nothing."""
+    """Collect every kernel launched inside. `compile_only` compiles with the real arguments and launches nothing.
+
+    What a launch raises is raised at the end too, where someone has caught it: what came then is not the kernel's.
+    """
     seen, launch = Launches(), JITFunction.run
     cleared: set[int] = set()
 
@@ -67,8 +76,13 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
             # Once only: a second launch finds the binary of the first, as it does on a device.
             self.device_caches.clear()
             cleared.add(id(self))
-        _refuse_grid(self, grid, arguments, options)
-        kernel = launch(self, *arguments, grid=grid, warmup=warmup or compile_only, **options)
+        seen.started += 1
+        try:
+            _refuse_grid(self, grid, arguments, options)
+            kernel = launch(self, *arguments, grid=grid, warmup=warmup or compile_only, **options)
+        except Exception as error:
+            seen.raised = seen.raised or (None if isinstance(error, _TRIED_OUT) else error)
+            raise
         seen.add(kernel)
         return kernel
 
@@ -77,6 +91,12 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         yield seen
     finally:
         JITFunction.run = launch
+    if seen.raised is not None:
+        raise seen.raised
+
+
+_TRIED_OUT = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
+"""What an autotuner catches, to go on with another configuration."""
 
 
 def _refuse_grid(function: Any, grid: Any, arguments: Sequence[Any], more: Mapping[str, Any]) -> None:

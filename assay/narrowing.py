@@ -1,4 +1,4 @@
-"""What an NVIDIA GPU makes of a number in another format of one or two bytes, on the bit patterns that NumPy holds.
+"""What an NVIDIA GPU makes of a number as an integer or in a format of one or two bytes, on NumPy's bit patterns.
 
 Formats have Triton's names. Rounding is that of PTX's `cvt` from sm_90 on: to nearest, ties to even, and to fp8 with
 `.satfinite`, so that what lies past the largest number, infinity too, becomes that number. Before, a GPU may differ
@@ -7,6 +7,7 @@ has no such instruction takes ties away from 0 and does not saturate.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,6 +47,30 @@ def nearest_bfloat16(values: Array) -> Array:
     return np.where(np.isnan(values), (bits >> 16) | 0x40, rounded).astype(np.uint16)
 
 
+def float32_to_odd(values: Array) -> Array:
+    """Return integers or float64 values as float32, which round to bfloat16 as the values themselves do.
+
+    What float32 has not becomes the one of its two neighbours whose last bit is 1, so that a tie between two bfloat16
+    stays none (Boldo & Melquiond, IEEE Trans. Comput. 57(4), 2008). Triton compiles a float64 so for GPUs without
+    `cvt.rn.bf16.f64`. An integer they round twice, by way of the nearest float32: from sm_90 on it is rounded once.
+    """
+    exact = _to_53_bits(values).astype(np.float64)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        nearest = exact.astype(np.float32)
+        widened = nearest.astype(np.float64)
+    cut = nearest.view(np.uint32) - (np.abs(widened) > np.abs(exact))
+    lost = (widened != exact) & ~np.isnan(exact)
+    return np.asarray(cut | lost).astype(np.uint32).view(np.float32)
+
+
+def _to_53_bits(values: Array) -> Array:
+    """Return values, but integers that float64 has not rounded to odd at their eleventh bit."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
+        return values
+    odd = ((values >> 11) | ((values & 0x7FF) != 0)) << 11
+    return np.where(np.abs(values.astype(np.float64)) < 2.0**53, values, odd)
+
+
 def float16_toward_zero(values: Array) -> Array:
     """Return float32 values as float16 without what does not fit: the largest number for any past it but infinity."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -69,6 +94,24 @@ def fp8e5_toward_zero(values: Array) -> Array:
 def widen_bfloat16(bits: Array) -> Array:
     """Return the values (float32) of bit patterns (uint16)."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def integers_in_registers(values: Array, target: np.dtype[Any]) -> Array:
+    """Return floats cut to integers as PTX's `cvt.rzi` does, of the target's sign and as wide as the register.
+
+    No register is narrower than 16 bits: of (u)int8 a store keeps the lower byte. What lies past an end becomes the
+    last number before it. NaN becomes 0, and where either side has 64 bits, the sign's bit alone (PTX ISA, cvt). So
+    Triton 3.6 to 3.9 compile it from sm_75 to sm_90, but not as a promise: LLVM calls what lies past the target's ends
+    poison, and a GPU that widens an int8 without storing it still has all 16 bits.
+    """
+    register = np.dtype(f"{target.kind}{max(target.itemsize, 2)}")
+    least, end = int(np.iinfo(register).min), int(np.iinfo(register).max) + 1
+    wide = 8 in (values.dtype.itemsize, target.itemsize)
+    with np.errstate(invalid="ignore"):
+        cut = np.trunc(values.astype(np.float64))
+    ends = [cut < least, cut >= end, np.isnan(cut)]
+    made = np.where(np.logical_or.reduce(ends), 0.0, cut).astype(register)
+    return np.select(ends, [register.type(at) for at in (least, end - 1, (least or end // 2) if wide else 0)], made)
 
 
 def _as_bfloat16(name: str) -> Array:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from assay.findings import keeping
 from assay.record import Cause, Claim, StageName, Tier
 from assay.targets import capability_of, capability_text, is_amd
 
@@ -70,6 +71,11 @@ def _of_doubtful(claim: Claim) -> Remedy:
     return Remedy(f"{SAME}{quiet}", _again(claim))
 
 
+def _of_failed(claim: Claim) -> Remedy:
+    how = keeping(claim.variant.partition("/")[0]) if claim.cause == "instructions" else None
+    return Remedy(f"{SAME}, once the fault is mended{'' if how is None else f' ({how})'}", REPORT)
+
+
 def remedy(claim: Claim) -> Remedy | None:
     """Return what would settle a claim; None for one that is settled, or that no machine can be asked."""
     if claim.freshness == "stale":
@@ -79,5 +85,5 @@ def remedy(claim: Claim) -> Remedy | None:
     if claim.outcome == "cantTell":
         return _of_doubtful(claim)
     if claim.outcome == "failed":
-        return Remedy(f"{SAME}, once the fault is mended", REPORT)
+        return _of_failed(claim)
     return None

@@ -14,8 +14,9 @@ are in conflict, the launches run again under schedules that a GPU may choose as
 
 A conflict alone is no fault: what was loaded may be thrown away, and what was stored may be the same. What a program
 releases and another acquires puts what the one did before it in front of what the other does after it: by atomic
-operations, as they say themselves, or by a store of few lanes and a volatile load, as flags are. What programs draw
-from one address by atomic operations depends on who comes first: there, reversed, bounds decide too.
+operations, as they say themselves, or by a store of few lanes and a volatile load, as flags are. One thread does that:
+of what many lanes did, only what a barrier puts before it (`tl.debug_barrier`). What programs draw from one address by
+atomic operations depends on who comes first: there, reversed, bounds decide too.
 """
 
 import contextlib
@@ -31,6 +32,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+import triton
 
 from assay.addresses import Array, Span, active_lanes, extent
 from assay.conflicts import Access, Conflict, first_conflict, shared
@@ -47,10 +49,21 @@ MOST_LANES = 1 << 24
 """Of a launch's loads and stores that are watched, at 8 bytes each. Of what comes after them nothing is said."""
 
 MOST_FLAGS = 32
-"""Lanes of a store or an atomic operation that may be locks or flags: those are few, accumulators are wide."""
+"""Lanes of a store, or of an atomic operation that says nothing of order, that may be locks or flags: those are few,
+accumulators are wide.
+"""
+
+MOST_POLLED = 1024
+"""Lanes of a look at flags."""
+
+RELEASES_WAIT = not triton.__version__.startswith(("3.6.", "3.7.", "3.8."))
+"""Whether the compiler puts a barrier before an atomic operation that releases, as Triton's does from 3.9 on."""
 
 MOST_TURNS = 2000
-"""Looks at the same few addresses, one after another with nothing changed, after which a program waits for ever."""
+MOST_LOADS = 100_000
+"""Looks at the same addresses, one after another with nothing changed, after which a program waits for ever: by atomic
+or volatile operations, and by plain loads, which an honest loop may repeat too.
+"""
 
 
 class StuckError(AssayError):
@@ -68,7 +81,8 @@ class Watch:
 
     `constant`: memory that none of them changes, so that loads from it need no look. `draws`: the line of an atomic
     operation by which several programs or lanes come to one address, if one does. `unfenced`: the first conflict of
-    lanes of one program, in words; `log`: where what such lanes store is kept, or, lane by lane, stands.
+    lanes of one program, in words; `log`: where what such lanes store is kept, or, lane by lane, stands. `launches`:
+    how many were begun; `raised`: the first error of one.
     """
 
     schedule: Schedule
@@ -80,6 +94,7 @@ class Watch:
     draws: str | None = None
     combines: bool = False
     launches: int = 0
+    raised: Exception | None = None
 
     @property
     def alternatives(self) -> dict[Schedule, str]:
@@ -107,7 +122,9 @@ class Running:
     `polls` are volatile loads. `clock` and `epoch` are those of the program that runs; `released`: what is learnt by
     whoever acquires at an address. `history`: who has stored to an address, in which epoch, and what it held before;
     `seen`: who has loaded that already. `turns`: how often the program that runs has looked at the same addresses in a
-    row. `programs`: how many there are. `phases` are those of its programs, between barriers.
+    row. `programs`: how many there are. `phases` are those of its programs, between barriers. `wide`: whether the one
+    that runs has used memory by several lanes since its last barrier, `fenced` its newest epoch before that;
+    `unfenced`: the epochs, with their programs, of which something was not released that might have been.
     """
 
     watch: Watch
@@ -126,6 +143,9 @@ class Running:
     turns: int = 0
     looked_at: bytes = b""
     programs: int = 0
+    wide: bool = False
+    fenced: int = -1
+    unfenced: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def program(self) -> int:
@@ -137,6 +157,18 @@ class Running:
         self.places.append(place)
         self.phases.start(self.program)
         self.clock, self.epoch, self.turns, self.looked_at = NOTHING, 0, 0, b""
+        self.wide, self.fenced = False, -1
+
+    def pass_barrier(self) -> None:
+        """Note that the threads of the program that runs have waited for each other."""
+        self.phases.pass_barrier()
+        self.fence()
+
+    def fence(self) -> None:
+        """End an epoch in front of which a barrier stands for whatever is released later."""
+        if self.wide:
+            self.fenced, self.wide = self.epoch, False
+            self.epoch += 1
 
     def keep(self, accesses: list[Access], addresses: Array) -> None:
         """Keep what one load or store did."""
@@ -146,32 +178,32 @@ class Running:
 
     def release(self, addresses: Array, *, joins: bool = False) -> None:
         """End an epoch at what may be flags; `joins`: what was released there before can be acquired there still."""
-        if addresses.size > MOST_FLAGS:
-            return
+        newest = self.fenced if self.wide else self.epoch
+        if self.wide and joins:
+            # Of a plain store nobody knows that it is meant to release anything.
+            self.unfenced.add((self.program, self.epoch))
         for at in addresses.tolist():
             before, clock = self.released.get(at), self.clock
             if joins and before is not None and not knows(clock, before.program, before.epoch):
                 clock = joined(clock, before.known())
-            self.released[at] = Release(self.program, self.epoch, clock)
+            self.released[at] = Release(self.program, newest, clock)
         self.epoch += 1
 
     def acquire(self, addresses: Array) -> None:
         """Learn what was released at these addresses."""
-        if addresses.size > MOST_FLAGS:
-            return
-        for at in addresses.tolist():
-            found = self.released.get(at)
-            if found is not None and not knows(self.clock, found.program, found.epoch):
+        for at in self.released.keys() & set(addresses.tolist()) if self.released else ():
+            found = self.released[at]
+            if not knows(self.clock, found.program, found.epoch):
                 self.clock = joined(self.clock, found.known())
 
-    def look(self, addresses: Array | None) -> None:
+    def look(self, addresses: Array | None, most: int = MOST_TURNS) -> None:
         """Count looks at the same few addresses in a row, or None where the program does something else; StuckError or
-        EndlessError where it would go on for ever.
+        EndlessError after the `most` that there may be, where it would go on for ever.
         """
-        at = b"" if addresses is None or addresses.size > MOST_FLAGS else addresses.tobytes()
+        at = b"" if addresses is None or addresses.size > MOST_POLLED else addresses.tobytes()
         self.turns = self.turns + 1 if at and at == self.looked_at else 0
         self.looked_at = at
-        if self.turns <= MOST_TURNS:
+        if self.turns <= most:
             return
         line = f"{line}: " if (line := line_that_runs()) else ""
         what = f"{line}program {self.places[-1]} polls one address for ever"
@@ -218,15 +250,19 @@ class Running:
         # What is polled is meant to change: another conflict says more.
         loads = [*self.loads, *self.polls]
         if watch.conflict is None and (found := first_conflict(loads, self.stores)) is not None:
-            watch.conflict = described(found, self.places)
+            watch.conflict = described(found, self.places, unfenced=self._is_unfenced(found))
         if watch.draws is None and (drawing := shared(self.atomics)) is not None:
             watch.draws = drawing.line
         self.phases.pass_barrier()
         if watch.unfenced is None and (met := self.phases.met) is not None:
-            watch.unfenced = unfenced(met, self.places[met.program])
+            watch.unfenced = among_lanes(met, self.places[met.program])
+
+    def _is_unfenced(self, found: Conflict) -> bool:
+        """Return whether a barrier might have put in order what is in conflict."""
+        return any((access.program, access.epoch) in self.unfenced for access in (found.one, found.other))
 
 
-def described(found: Conflict, places: Sequence[Place]) -> str:
+def described(found: Conflict, places: Sequence[Place], *, unfenced: bool = False) -> str:
     """Say what a conflict is about, and where in the kernel file."""
     one, other = places[found.one.program], places[found.other.program]
     said = {
@@ -234,14 +270,16 @@ def described(found: Conflict, places: Sequence[Place]) -> str:
         "store": f"programs {one} and {other} store to one address",
         "load": f"program {one} loads what program {other} stores in the same launch",
     }[found.kind]
-    return said + _at(found.one.line, found.other.line)
+    missing = ", with no tl.debug_barrier() before the release" if unfenced else ""
+    return said + missing + _at(found.one.line, found.other.line)
 
 
-def unfenced(met: Meeting, place: Place) -> str:
+def among_lanes(met: Meeting, place: Place) -> str:
     """Say what a conflict between lanes of one program is about, and where in the kernel file."""
     first, last = sorted((met.store, met.other), key=lambda touch: touch.turn)
     what = "store" if met.other.values is not None else "store and load" if first is met.store else "load and store"
-    return f"lanes of program {place} {what} at one address, with no barrier between{_at(first.line, last.line)}"
+    said = f"lanes of program {place} {what} at one address, with no tl.debug_barrier() between"
+    return said + _at(first.line, last.line)
 
 
 def _at(*lines: str) -> str:
@@ -277,7 +315,8 @@ def watching(
 ) -> Iterator[Watch]:
     """Watch the launches inside, which run under `schedule`; `constant` tensors are those that they may not change.
 
-    In order, a `log` is filled with what lanes in conflict store; lane by lane, that is looked up there.
+    In order, a `log` is filled with what lanes in conflict store; lane by lane, that is looked up there. What a launch
+    raises is raised at the end too, where someone has caught it: what came then is not the kernel's.
     """
     watch = Watch(schedule, [extent(tensor) for tensor in constant], {} if log is None else log)
     token = _WATCH.set(watch)
@@ -285,6 +324,8 @@ def watching(
         yield watch
     finally:
         _WATCH.reset(token)
+    if watch.raised is not None:
+        raise watch.raised
 
 
 Held = Callable[[Any, Any, Any], Array]
@@ -315,6 +356,9 @@ def _watch_launches(executor: Any) -> None:
         token = _RUNNING.set(running)
         try:
             returned = call(self, *arguments, **named)
+        except Exception as error:
+            running.watch.raised = running.watch.raised or error
+            raise
         finally:
             _RUNNING.reset(token)
         if watch is not None:
@@ -359,7 +403,8 @@ def _watch_loads(builder: Any) -> Held:
             return made
         asked = dict(zip(options, rest, strict=False)) | named
         polls = asked["is_volatile"] or getattr(asked.get("cache_modifier"), "name", "") == "CV"
-        running.look(addresses)
+        running.look(addresses, MOST_TURNS if polls else MOST_LOADS)
+        running.wide |= addresses.size > 1 and not polls
         if running.watch.schedule == "at once":
             loaded, made.data = made.data, _as_before(running, pointers.data, mask.data, made.data)
             polls = polls and made.data is loaded
@@ -410,7 +455,9 @@ def _watch_stores(builder: Any, held: Held) -> None:
             pointers, value, mask = (_reversed(handle, pointers.data.shape) for handle in (pointers, value, mask))
         else:
             running.keep(running.stores, addresses)
-        running.release(addresses)
+        if addresses.size <= MOST_FLAGS:
+            running.release(addresses)
+        running.wide |= addresses.size > 1
         return store(self, pointers, value, mask, *rest, **named)
 
     builder.create_masked_store = storing
@@ -453,7 +500,8 @@ def _watch_atomics(builder: Any, held: Held, name: str, parameters: Sequence[str
             made = _reversed_access(access, self, given)
         else:
             made = access(self, *given.values())
-        if addresses.size <= MOST_FLAGS:
+        running.fence()
+        if addresses.size <= MOST_POLLED:
             after = active_lanes(held(self, given["ptr"], mask), mask.data)
             changed = not np.array_equal(after, active_lanes(made.data, mask.data))
             running.look(None if changed else addresses)
@@ -488,4 +536,7 @@ def _put_in_order(running: Running, addresses: Array, given: Mapping[str, Any]) 
     if "ACQUIRE" in semantics:
         running.acquire(addresses)
     if "RELEASE" in semantics:
-        running.release(addresses, joins=True)
+        if RELEASES_WAIT:
+            running.fence()
+        if addresses.size <= MOST_FLAGS or semantics == "RELEASE" or getattr(given.get("rmwOp"), "name", "") == "XCHG":
+            running.release(addresses, joins=True)

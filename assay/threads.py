@@ -16,7 +16,7 @@ from assay.addresses import Array, active_lanes
 from assay.phases import Lane, Touch
 from assay.schedules import Held, Running, current_launch, line_that_runs, replaced, without
 
-WAITING = ("create_barrier", "create_atomic_cas", "create_atomic_rmw")
+ATOMIC = ("create_atomic_cas", "create_atomic_rmw")
 MOVING = ("cat", "dot", "dot_scaled", "gather", "histogram", "join", "reshape", "split", "trans")
 """Operations that move values between threads, by their names in the builder."""
 
@@ -26,22 +26,25 @@ def watch_threads(interpreter: Any, held: Held) -> None:
     behind the watch over programs.
     """
     builder = interpreter.InterpreterBuilder
-    for name in (*WAITING, *(f"create_{operation}" for operation in MOVING)):
+    for name in ("create_barrier", *(f"create_{operation}" for operation in MOVING)):
         # Not every version of Triton has each.
         if hasattr(builder, name):
-            _watch_barrier(builder, name)
-    _watch_barrier(interpreter.ReduceScanOpInterface, "apply")
+            _watch_barrier(builder, name, Running.pass_barrier)
+    _watch_barrier(interpreter.ReduceScanOpInterface, "apply", Running.pass_barrier)
+    for name in ATOMIC:
+        # What releases comes before it waits: `assay.schedules` sees to that.
+        _watch_barrier(builder, name, lambda running: running.phases.pass_barrier())
     _watch_loads(builder)
     _watch_stores(builder, held)
 
 
-def _watch_barrier(owner: Any, name: str) -> None:
+def _watch_barrier(owner: Any, name: str, passing: Callable[[Running], None]) -> None:
     operation: Callable[..., Any] = getattr(owner, name)
 
     def waiting(self: Any, *operands: Any, **named: Any) -> Any:
         running = current_launch()
         if running is not None:
-            running.phases.pass_barrier()
+            passing(running)
         return operation(self, *operands, **named)
 
     setattr(owner, name, waiting)

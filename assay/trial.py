@@ -4,7 +4,7 @@ As a program, `python -m assay.trial KERNEL DEVICE` is that child: it answers `d
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -42,7 +42,7 @@ from assay.nursery import serve_or_fork
 from assay.patterns import impose
 from assay.record import Check, Comparison, Repeat, Unavailable, Verdict, as_float
 from assay.reordering import Reordered
-from assay.schedules import watching
+from assay.schedules import Watch, watching
 from assay.uncleared import filled_with, uncleared
 from assay.undefined import DECIDED, Lanes, blamed, undefined_lanes
 from assay.workspaces import Workspaces, reachable
@@ -324,8 +324,7 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
         return Outcome(fault)
     inputs, outputs = _guard(bench, case, values, declared)
     before = {name: held.snapshot() for name, held in inputs.items()}
-    with watching([held.tensor for held in inputs.values()]) as watch:
-        fault = _launch(bench, variant, inputs, outputs)
+    fault, seen = _watched(lambda: _launch(bench, variant, inputs, outputs), inputs, launches)
     if fault is not None:
         return Outcome(fault)
     fault = _trespass(before, inputs, outputs)
@@ -344,12 +343,60 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
         launch=lambda: _launch(bench, variant, inputs, outputs),
         judge=lambda left: judge_all(_compared(bench, variant, case, seed, left)),
     )
-    if verdict.outcome == "passed":
-        verdict = again.raced(watch) or again.strays(watch) or verdict
-    elif verdict.cause in DECIDED and (raced := again.raced(watch)) is not None:
-        # In the usual order too, what programs do to each other shows.
-        verdict = structs.replace(raced, reason=f"{raced.reason}; in the usual order it is wrong too")
+    verdict = _looked_into(bench, case, verdict, again, seen)
     return Outcome(verdict, comparisons, repeat, left if verdict.cause in DECIDED else {})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a first launch did: what its programs were seen to do under the interpreter, how many kernels it `started`,
+    and whether it drew random numbers on the host.
+    """
+
+    watch: Watch
+    started: int
+    draws: bool
+
+
+def _watched(launch: Callable[[], Verdict | None], inputs: Guards, launches: Launches) -> tuple[Verdict | None, Seen]:
+    started, drawn = launches.started, chance()
+    with watching([held.tensor for held in inputs.values()]) as watch:
+        fault = launch()
+    return fault, Seen(watch, watch.launches + launches.started - started, chance() != drawn)
+
+
+def _looked_into(bench: Bench, case: Case, verdict: Verdict, again: Reordered, seen: Seen) -> Verdict:
+    """Return the verdict on a launch, or what is wrong with one that passed, or why one is wrong."""
+    if verdict.outcome == "passed":
+        drawn = _drawn(again) if seen.draws and bench.device == "cpu" else None
+        return (
+            _idle(bench, case, seen.started) or drawn or again.raced(seen.watch) or again.strays(seen.watch) or verdict
+        )
+    if verdict.cause in DECIDED and (raced := again.raced(seen.watch)) is not None:
+        # In the usual order too, what programs do to each other shows.
+        return structs.replace(raced, reason=f"{raced.reason}; in the usual order it is wrong too")
+    return verdict
+
+
+def _idle(bench: Bench, case: Case, started: int) -> Verdict | None:
+    """Say that a launch started no kernel: a fault in the first case, while another may have nothing to do."""
+    if started:
+        return None
+    tier = "interpreter" if bench.device == "cpu" else "gpu"
+    first = next(one.name for one in bench.kernel.cases if tier in one.tiers)
+    if case.name == first:
+        return _failed("declaration", "the launch starts no Triton kernel")
+    reason = "the launch starts no Triton kernel in this case, which shows nothing of one"
+    return Verdict(outcome="inapplicable", cause="declaration", reason=reason)
+
+
+def _drawn(again: Reordered) -> Verdict | None:
+    """Say that a launch, which draws random numbers on the host, leaves something else each time."""
+    changed = again.differs("in order")
+    if changed is None:
+        return None
+    reason = f"{changed} in another launch, which draws random numbers on the host: expected a seed among the inputs"
+    return _failed("declaration", reason)
 
 
 def _worst_error(comparisons: Sequence[Comparison]) -> float:

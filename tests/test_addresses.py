@@ -1,6 +1,7 @@
 """An access outside every tensor of a launch is refused before it happens; one inside, or masked off, never is."""
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from project import PYTHON_PATH
 
-from assay.addresses import Span, count_outside, extent
+from assay.addresses import Span, count_outside, extent, how_far
 from assay.child import interpreting_environment
 
 spans = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)).map(lambda s: (s[0], s[0] + s[1])), max_size=4)
@@ -32,6 +33,37 @@ def test_addresses_of_the_upper_half_are_compared_unsigned() -> None:
     high = 1 << 63
     addresses = np.array([high, high + 4, high + 8], np.uint64)
     assert count_outside(addresses, 4, [(high, high + 8), (0, 4)]) == 1
+
+
+@given(st.lists(st.integers(0, 250), min_size=1, max_size=20), st.sampled_from([1, 2, 4, 8]), spans)
+def test_how_far_is_the_least_that_would_bring_the_farthest_element_inside(
+    addresses: list[int], size: int, allowed: list[Span]
+) -> None:
+    held = [(start, stop) for start, stop in allowed if start < stop]
+    far = [min((max(start - at, at + size - stop) for start, stop in held), default=0) for at in addresses]
+    said = how_far(np.array(addresses, np.uint64), size, allowed)
+    if not held:
+        assert said == ""
+    elif max(far) > 0:
+        count = max(far)
+        assert re.fullmatch(rf", up to {count} byte{'s' if count > 1 else ''} (before|past) the nearest", said)
+
+
+FAR: list[tuple[list[int], list[Span], str]] = [
+    ([996], [(1000, 1064)], "4 bytes before the nearest"),
+    ([1064], [(1000, 1064)], "4 bytes past the nearest"),
+    ([1061], [(1000, 1064)], "1 byte past the nearest"),
+    ([1000, 1100, 1064], [(1000, 1064)], "40 bytes past the nearest"),
+    ([1064], [(0, 8), (1000, 1064), (1072, 1080), (1066, 1066)], "4 bytes past the nearest"),
+    ([1068], [(1000, 1064), (1072, 1080)], "4 bytes before the nearest"),
+    ([1 << 33], [(3 << 32, 4 << 32)], "about 4 GiB before the nearest"),
+    ([(1 << 63) + (5 << 20)], [(1 << 63, (1 << 63) + 64)], "about 5 MiB past the nearest"),
+]
+
+
+@pytest.mark.parametrize(("addresses", "allowed", "said"), FAR)
+def test_how_far_is_said_in_words(addresses: list[int], allowed: list[Span], said: str) -> None:
+    assert how_far(np.array(addresses, np.uint64), 4, allowed) == f", up to {said}"
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=3))
@@ -159,39 +191,38 @@ print(json.dumps({
     "after": run(copy, x, y, 1, 16, BLOCK=16),
 }))
 """
-READ = "OutsideRead: {} lanes read outside every tensor that the launch was given"
-WRITE = "OutsideWrite: {} lanes write outside every tensor that the launch was given"
+READ = "OutsideRead: {} lanes read outside every tensor that the launch was given, up to {} the nearest"
+WRITE = "OutsideWrite: {} lanes write outside every tensor that the launch was given, up to {} the nearest"
 ACCESSES: dict[str, str | None] = {
     "read": None,
-    "read past": READ.format("1 of 16"),
-    "read before": READ.format("2 of 16"),
+    "read past": READ.format("1 of 16", "4 bytes past"),
+    "read before": READ.format("2 of 16", "8 bytes before"),
     "read around a view": None,
-    "read past by way of a view": READ.format("1 of 16"),
+    "read past by way of a view": READ.format("1 of 16", "4 bytes past"),
     "read around what is unguarded": None,
     "read past, unguarded": None,
-    "read past the storage": READ.format("1 of 16"),
+    "read past the storage": READ.format("1 of 16", "4 bytes past"),
     "read before, unguarded": None,
-    "read before the storage": READ.format("1 of 16"),
+    "read before the storage": READ.format("1 of 16", "4 bytes before"),
     "read past, masked": None,
     "read nothing": None,
     "read a gap": None,
-    "read past rows": READ.format("6 of 16"),
-    "read as keywords": READ.format("1 of 16"),
+    "read past rows": READ.format("6 of 16", "24 bytes past"),
+    "read as keywords": READ.format("1 of 16", "4 bytes past"),
     "read reinterpreted": None,
-    "read past reinterpreted": READ.format("1 of 16"),
-    "write past": WRITE.format("3 of 16"),
-    "add past": WRITE.format("4 of 16"),
+    "read past reinterpreted": READ.format("1 of 16", "4 bytes past"),
+    "write past": WRITE.format("3 of 16", "12 bytes past"),
+    "add past": WRITE.format("4 of 16", "16 bytes past"),
     "add past, masked": None,
     "swap": None,
-    "swap past": WRITE.format("1 of 1"),
+    "swap past": WRITE.format("1 of 1", "4 bytes past"),
     "pair": None,
-    "pair past": READ.format("5 of 16"),
+    "pair past": READ.format("5 of 16", "20 bytes past"),
     "descriptor": None,
-    "descriptor past": READ.format("8 of 16"),
+    "descriptor past": READ.format("8 of 16", "32 bytes past"),
     "table": None,
-    "table past": READ.format("1 of 16"),
-    "table of nobody": READ.format("16 of 16"),
-    "after": READ.format("1 of 16"),
+    "table past": READ.format("1 of 16", "4 bytes past"),
+    "after": READ.format("1 of 16", "4 bytes past"),
 }
 
 
@@ -209,3 +240,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ACCESSES)
 def test_what_lies_outside_is_refused_and_nothing_else(found: dict[str, Any], name: str) -> None:
     assert found[name] == ACCESSES[name], triton.__version__
+
+
+def test_what_no_argument_reaches_is_refused_wherever_it_lies(found: dict[str, Any]) -> None:
+    assert str(found["table of nobody"]).startswith(READ.partition(", ")[0].format("16 of 16"))

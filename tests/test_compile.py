@@ -1,5 +1,6 @@
 """The compile stage, run for real on small kernel files for two targets: every build is a result, and repeatable."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,11 @@ VARIED = changed(
     ('variants=[Variant("f32", "block64")]', VARIANTS),
     ('x, y = inputs["x"], outputs["y"]\n', LAUNCH),
 )
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what a stage printed, but for its progress, of which a slow machine sees more."""
+    return [line for line in capsys.readouterr().err.splitlines() if not re.match(r"compile \w+: \d+/\d+ ", line)]
 
 
 @pytest.fixture
@@ -85,10 +91,14 @@ def test_every_variant_has_one_build_a_target_and_twice_gives_the_same(
         "ieee/newer": TOO_OLD,
     }
     assert {b.case for b in result.builds} == {"ragged"}
-    said = capsys.readouterr().err.splitlines()
-    assert said[-1] == "compile varied: 5 of 14 compiled"
-    assert said[-5] == "compile varied: ieee/idle on sm_90: declaration, the launch starts no Triton kernel"
-    assert said[-2].startswith("compile varied: and ")
+    said = told(capsys)
+    refused = next(b.compiled.reason for b in result.builds if b.variant == "bf16x6/refused")
+    assert said[-2:] == [
+        "compile varied: 5 of 14 compiled, 5 of 5 fit",
+        f"compile varied: bf16x6/refused, compiled for no target: unsupported-precision, {refused}",
+    ]
+    assert said[-6] == "compile varied: ieee/idle on sm_90: declaration, the launch starts no Triton kernel"
+    assert said[-3].startswith("compile varied: and ")
 
 
 def test_a_precision_that_breaks_its_promise_is_found_out_and_told(
@@ -103,9 +113,51 @@ def test_a_precision_that_breaks_its_promise_is_found_out_and_told(
         ("sm_90", "ieee", "passed", "ieee on sm_90 uses no tensor-core instructions"),
         ("sm_90", "tf32", "failed", "tf32 on sm_90 leaves the tensor cores unused"),
     ]
-    assert capsys.readouterr().err.splitlines() == [
-        f"compile double: tf32 on sm_90: instructions, {result.findings[-1].verdict.reason}",
-        "compile double: 4 of 4 compiled",
+    assert told(capsys) == [
+        f"compile double: tf32 on sm_90: instructions, {result.findings[-1].verdict.reason}; "
+        'tl.dot multiplies float32 in tf32 where it has input_precision="tf32"',
+        "compile double: 4 of 4 compiled, 4 of 4 fit",
+    ]
+
+
+LARGE = changed(
+    DOUBLE,
+    ('"double"', '"large"'),
+    ('[Variant("f32", "block64")]', '[Variant("f32", name) for name in SIZES]'),
+    ("KERNEL =", 'SIZES = {"small": 64, "medium": 32768, "large": 65536}\n\nKERNEL ='),
+    # It turns a block round in shared memory, which holds all of it.
+    ("tl.store(", "x = tl.gather(x, BLOCK - 1 - tl.arange(0, BLOCK), 0)\n    tl.store("),
+    ("BLOCK=64)\n", "BLOCK=SIZES[variant.configuration], num_warps=32)\n"),
+)
+
+
+def test_what_does_not_fit_is_told_with_its_figures_and_first_what_fits_nowhere(
+    run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("large", LARGE, '"sm_75","sm_80","sm_90"')
+    assert told(capsys) == [
+        "compile large: 9 of 9 compiled, 5 of 9 fit",
+        "compile large: f32/large fits none of the 3 targets that it was compiled for, and can run on none: "
+        "double_kernel needs 262144 B of shared memory; a block on sm_90 has 232448 B",
+        "compile large: f32/medium does not fit sm_75: "
+        "double_kernel needs 131072 B of shared memory; a block on sm_75 has 65536 B",
+    ]
+
+
+AUTOTUNED = changed(
+    DOUBLE,
+    ("@triton.jit\n", '@triton.autotune([triton.Config({}), triton.Config({}, num_warps=2)], ["n"])\n@triton.jit\n'),
+    ('[Variant("f32", "block64")]', '[Variant("f32", name) for name in ("one", "two", "three")]'),
+)
+
+
+def test_why_nothing_was_compiled_is_told_once(run: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    result = run("double", AUTOTUNED, '"sm_75","sm_90"').result
+    (reason,) = {build.compiled.reason for build in result.builds}
+    assert "expected one configuration, found an autotuned kernel" in reason
+    assert told(capsys) == [
+        "compile double: 0 of 6 compiled",
+        f"compile double: f32/one and 2 more, compiled for no target: autotuned, {reason}",
     ]
 
 
@@ -125,16 +177,14 @@ def test_what_an_earlier_run_compiled_gives_the_same_result_and_the_run_says_so(
     assert canonical(afresh.result) == canonical(kept.result) == canonical(again.result)
     made, reused = Compilations(made=1, reused=0), Compilations(made=0, reused=1)
     assert [one.run.compilations for one in (afresh, kept, again)] == [UNSET, made, reused]
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "compile double: 1 of 1 compiled; 1 of 1 functions by an earlier run"
-    )
+    assert told(capsys)[-1] == ("compile double: 1 of 1 compiled, 1 of 1 fit; 1 of 1 functions by an earlier run")
     for entry in (tmp_path / "cache").rglob("?" * 64):
         entry.write_bytes(entry.read_bytes()[:-1])
     healed = run("double", DOUBLE, '"sm_80"')
     assert canonical(healed.result) == canonical(afresh.result)
     assert healed.run.compilations == made
-    said = capsys.readouterr().err.splitlines()
-    assert said[-3] == "compile double: 1 of 1 compiled"
+    said = told(capsys)
+    assert said[-3] == "compile double: 1 of 1 compiled, 1 of 1 fit"
     assert all("its digest is not that of its content; it is not used" in line for line in said[-2:])
 
 
@@ -158,7 +208,7 @@ def test_a_later_case_that_cannot_be_compiled_is_a_build_of_its_own(
     last = result.builds[-1]
     assert (last.compiled.cause, last.fits.outcome, last.binaries) == ("compile-error", "untested", [])
     assert last.compiled.reason.endswith("ValueError: arange's range must be a power of 2")
-    assert capsys.readouterr().err.endswith("compile double: 2 of 3 compiled\n")
+    assert capsys.readouterr().err.endswith("compile double: 2 of 3 compiled, 2 of 2 fit\n")
 
 
 @pytest.mark.parametrize(

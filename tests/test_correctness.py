@@ -1,5 +1,7 @@
 """Trying every variant on every case in children: the order, the faults, and what is not asked at all."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -10,6 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from project import PYTHON_PATH
 from records import MATMUL, ONCE, PASSED, comparison, replaced
 
@@ -19,14 +23,18 @@ from assay.correctness import (
     Subject,
     Terms,
     Trial,
+    Tried,
     describe,
     launched,
+    put_notes,
     summary,
     try_all,
     try_one,
+    undecided,
     worker,
 )
-from assay.record import Check, Declaration, Verdict
+from assay.progress import SHOWN_FAILURES
+from assay.record import Cause, Check, Declaration, Outcome, Verdict
 
 DECLARATION = MATMUL.declaration()
 LIMIT_S = 120.0
@@ -36,12 +44,20 @@ LIMIT_S = 120.0
 SCRIPT = """
 import json, os, sys
 from assay.child import serve
-script = json.loads(sys.argv[1])
+script, tried = json.loads(sys.argv[1]), []
+
+def is_spoilt(variant):
+    # What this process has tried before may be too much for a variant.
+    others = [one for one in tried if one != variant or variant in script.get("spoilt by any", ())]
+    return bool(others) and variant in (*script.get("spoilt by any", ()), *script.get("spoilt by others", ()))
 
 def handler(request):
     if request["do"] == "describe":
         return script["describe"]
     answer = script["try"].get(request["variant"])
+    if is_spoilt(request["variant"]):
+        answer = script["wrong"]
+    tried.append(request["variant"])
     if answer is None:
         os.abort()
     if isinstance(answer, str):
@@ -124,6 +140,55 @@ def test_what_to_do_about_a_slow_trial_is_said_on_the_terms_that_have_it() -> No
     assert [(one.cause, one.reason) for one in verdicts] == [("timeout", "no answer"), ("timeout", "no answer; wait")]
 
 
+WRONG = Verdict(outcome="failed", cause="wrong-value", reason="2 of 4 elements are wrong")
+
+
+def answer(verdict: Verdict) -> Any:
+    return {**GOOD, "check": tree(replaced(CHECK, verdict=verdict))}
+
+
+def spoilt(tried: list[Tried]) -> dict[tuple[str, str], tuple[Cause | None, str]]:
+    verdicts = {(t.check.variant, t.check.case): t.check.verdict for t in tried if t.check.verdict.outcome != "passed"}
+    return {at: (found.cause, found.reason) for at, found in verdicts.items()}
+
+
+def test_what_is_right_in_a_process_of_its_own_is_a_stale_result(scripted: Callable[..., Child]) -> None:
+    (_, second), keeps = MATMUL.cases, DECLARATION.variants[1].id
+    child = scripted(**{"spoilt by any": [keeps], "wrong": answer(WRONG)})
+    declared: Declaration = replaced(DECLARATION, variants=[DECLARATION.variants[1]])
+    found = spoilt(try_all([child], Subject(PASSED, declared, tuple(MATMUL.cases)), Terms([1, 2], 60), "interpreter"))
+    words = "in a process of its own it is right, so that it depends on an earlier call: 2 of 4 elements are wrong"
+    assert found == {(keeps, second): ("stale-result", words)}
+
+
+def test_what_is_wrong_in_a_process_of_its_own_too_keeps_its_cause(scripted: Callable[..., Child]) -> None:
+    script = {v.id: answer(WRONG) for v in DECLARATION.variants}
+    found = spoilt(try_all([scripted(**{"try": script})], subject(), Terms([1], 60), "interpreter"))
+    assert set(found.values()) == {("wrong-value", WRONG.reason)}
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_what_one_variant_leaves_to_another_shows_with_any_number_of_processes(
+    scripted: Callable[..., Child], count: int
+) -> None:
+    (_, second), last = MATMUL.cases, DECLARATION.variants[-1].id
+    children = [scripted(**{"spoilt by others": [last], "wrong": answer(WRONG)}) for _ in range(count)]
+    found = spoilt(try_all(children, subject(), Terms([1], 60), "interpreter"))
+    assert {variant for variant, _ in found} == {last}
+    cause, reason = found[last, second]
+    assert cause == "stale-result"
+    assert reason.endswith(
+        f", so that it depends on {'an earlier call' if count == 1 else 'their calls'}: {WRONG.reason}"
+    )
+
+
+def test_on_a_device_what_fails_is_not_tried_again(scripted: Callable[..., Child]) -> None:
+    keeps = DECLARATION.variants[1].id
+    child = scripted(**{"spoilt by any": [keeps], "wrong": answer(WRONG)})
+    found = spoilt(try_all([child], subject(), Terms([1], 60, Place("NVIDIA H200", "sm_90")), "gpu"))
+    assert {cause for cause, _ in found.values()} == {"wrong-value"}
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_every_variant_is_tried_on_every_case_in_order_and_a_fault_costs_one_trial(
     scripted: Callable[..., Child], count: int, capsys: pytest.CaptureFixture[str]
@@ -146,10 +211,38 @@ def test_every_variant_is_tried_on_every_case_in_order_and_a_fault_costs_one_tri
         wrong: ("failed", "declaration"),
     }
     assert [t.binaries for t in tried if t.check.variant == "ieee/64x64x32"] == [["a" * 64]] * 2
-    *told, more, last = capsys.readouterr().err.splitlines()[-5:]
-    assert (more, last) == ("gpu matmul: and 1 more", "gpu matmul: 4 failed, 2 inapplicable, 2 passed")
+    *told, more, counts, note = capsys.readouterr().err.splitlines()[-6:]
+    assert (more, counts) == ("gpu matmul: and 1 more", "gpu matmul: 4 failed, 2 inapplicable, 2 passed")
+    unserved = next(t.check.verdict.reason for t in tried if t.check.variant == refused)
+    assert note == f"gpu matmul: 2 inapplicable: unsupported-precision, {unserved}"
     failed = [t.check for t in tried if t.check.verdict.outcome == "failed"]
     assert told == [f"gpu matmul: {c.case} {c.variant}: {c.verdict.cause}, {c.verdict.reason}" for c in failed[:3]]
+
+
+def with_verdict(outcome: Outcome, cause: Cause | None, reason: str) -> Tried:
+    return Tried(check=replaced(CHECK, verdict=Verdict(outcome=outcome, cause=cause, reason=reason)))
+
+
+def test_why_checks_neither_passed_nor_failed_is_told_once_a_reason_the_commonest_first() -> None:
+    product = with_verdict("inapplicable", "unsupported-dtype", "bfloat16 in arithmetic")
+    free = with_verdict("inapplicable", "policy", "it has too few bits")
+    doubtful = with_verdict("cantTell", "timeout", "it has too few bits")
+    tried = [free, Tried(check=CHECK), product, with_verdict("failed", "crash", "killed"), product, doubtful]
+    assert undecided(tried) == [
+        "2 inapplicable: unsupported-dtype, bfloat16 in arithmetic",
+        "1 inapplicable: policy, it has too few bits",
+        "1 cantTell: timeout, it has too few bits",
+    ]
+
+
+@given(st.lists(st.text(st.characters(), max_size=600), max_size=8))
+def test_of_notes_the_first_few_are_printed_in_a_line_each_and_how_many_more_there_are(notes: list[str]) -> None:
+    with contextlib.redirect_stderr(io.StringIO()) as log:
+        put_notes("gpu matmul", notes)
+    told, more = log.getvalue().split("\n")[:-1], len(notes) - SHOWN_FAILURES
+    assert len(told) == min(len(notes), SHOWN_FAILURES) + (more > 0)
+    assert told[SHOWN_FAILURES:] == ([f"gpu matmul: and {more} more"] if more > 0 else [])
+    assert all(line.startswith("gpu matmul:") and len(line) <= 400 for line in told)
 
 
 def test_a_variant_that_needs_a_newer_device_is_not_asked(scripted: Callable[..., Child]) -> None:

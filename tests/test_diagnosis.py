@@ -76,6 +76,10 @@ def test_a_variants_fault(fault: Fault, precision: str, outcome: Outcome, cause:
 
 
 CPU = "without a GPU a launch gets tensors of the CPU, so that it may ask a device only where `x.is_cuda`"
+CONSTANT = (
+    "Triton makes a constant of an argument that is the integer 1, unless `@triton.jit` names it in "
+    "`do_not_specialize` or it is annotated, as in `n: tl.int64`"
+)
 NEEDS = "where the target lacks what the kernel needs, `capability=` says so"
 
 
@@ -85,6 +89,8 @@ NEEDS = "where the target lacks what the kernel needs, `capability=` says so"
         ("kernels/k.py:9: AssertionError: Torch not compiled with CUDA enabled", CPU),
         ("ValueError: Expected a cuda device, but got: cpu", CPU),
         ("RuntimeError: Found no NVIDIA driver on your system. Please check", CPU),
+        ("kernels/k.py:9: AttributeError: 'int' object has no attribute 'to'", CONSTANT),
+        ("kernels/k.py:9: CompilationError: AttributeError: 'int' object has no attribute 'dtype'", CONSTANT),
         ("RuntimeError: PassManager::run failed: operand #0 must be floating-point-like", NEEDS),
     ],
 )

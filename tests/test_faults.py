@@ -22,6 +22,7 @@ from assay.findings import built, findings, unbuilt
 from assay.mutation import mutants
 from assay.pool import worker_count
 from assay.record import Build, Declaration, DeclaredVariant, Verdict
+from assay.schedules import RELEASES_WAIT
 
 FOLDER = Path(__file__).parent
 SEEDS = [1, 2]
@@ -33,8 +34,9 @@ Row = tuple[str, str, str]
 PAST = r"^\d+ of \d+ elements of '[yc]' are past the reduction bound: at .* got -?\d"
 NAN = r"^\d+ of \d+ elements of 'y' are past the reduction bound: at .* got nan"
 POISON = r"^\d+ of \d+ elements of output '[yc]' hold what lies outside an input: it was read past its edge$"
-READ = r"kernels/\w+\.py:\d+: OutsideRead: \d+ of \d+ lanes read outside every tensor that the launch was given$"
-WRITE = r"kernels/\w+\.py:\d+: OutsideWrite: \d+ of \d+ lanes write outside every tensor that the launch was given$"
+OUTSIDE = r"outside every tensor that the launch was given, up to .* the nearest$"
+READ = rf"kernels/\w+\.py:\d+: OutsideRead: \d+ of \d+ lanes read {OUTSIDE}"
+WRITE = rf"kernels/\w+\.py:\d+: OutsideWrite: \d+ of \d+ lanes write {OUTSIDE}"
 DECIDE = r"^masked lanes of a load without other=, which are undefined, decide the result: \d+ of \d+ elements"
 UNDEFINED = r"^5 of 5 elements of output 'y' come from masked lanes of a load without other="
 BEFORE = (
@@ -61,9 +63,14 @@ DRAWN = (
     r"^where programs and lanes come to an atomic operation in reversed order \(\S*kernels/\w+\.py:\d+\), "
     r"\d+ of \d+ elements of 'y' are past the ulp bound: at .* got -?\d"
 )
+AT_ONCE_UNFENCED = (
+    r"^\d+ of \d+ output elements differ where programs run at once: programs .* store to one address, "
+    rf"with no tl\.debug_barrier\(\) before the release {LINES}"
+)
 UNFENCED = (
     r"^\d+ of \d+ output elements differ where a program's lanes run one after another, the (first|last) one first: "
-    rf"lanes of program \(0, 0, 0\) (store and load|load and store) at one address, with no barrier between {LINES}"
+    r"lanes of program \(0, 0, 0\) (store and load|load and store) at one address, "
+    rf"with no tl\.debug_barrier\(\) between {LINES}"
 )
 GROUPED = (
     r"^where what is reduced, scanned or concatenated comes as the threads of a GPU have it, \d+ of \d+ elements of"
@@ -73,14 +80,26 @@ REVERSED = (
 )
 
 INTERPRETED: list[Row] = [
+    ("accumulates_in_bfloat16", "wrong-value", PAST),
+    (
+        "bytes_of_negative_floats",
+        "wrong-value",
+        r"^\d+ of \d+ elements of 'y' are past the ulp bound: at .* got 0, want \d",
+    ),
+    ("computed_by_torch_alone", "declaration", "^the launch starts no Triton kernel$"),
     ("constant_output", "wrong-value", PAST),
     ("counted_without_order", "race", AT_ONCE),
-    ("count_made_wide", "exception", r"kernels/\w+\.py:\d+: AttributeError: 'int' object has no attribute 'to'$"),
+    ("count_made_wide", "exception", r"kernels/\w+\.py:\d+: AttributeError: 'int' object has no attribute 'to'; "),
     ("count_past_the_end", "poison-read", READ),
     ("counters_uncleared", "undefined-read", HANDED),
     ("decay_combined_wrongly", "wrong-value", GROUPED),
     ("differences_in_place", "race", REVERSED),
     ("does_nothing", "not-written", r"^(256 of 256|300 of 300) elements of output 'y' were never written"),
+    (
+        "error_caught_by_the_launch",
+        "exception",
+        r"kernels/\w+\.py:\d+: ValueError: arange's range must be a power of 2$",
+    ),
     ("factor_in_single_precision", "wrong-value", PAST),
     ("first_to_claim", "race", DRAWN),
     ("flag_before_the_value", "race", AT_ONCE),
@@ -90,6 +109,7 @@ INTERPRETED: list[Row] = [
     ("halves_put_together", "wrong-value", GROUPED),
     ("histogram_into_uncleared", "not-written", BEFORE),
     ("histogram_of_undefined_lanes", "undefined-read", DECIDE),
+    ("ieee_through_bfloat16", "wrong-value", PAST),
     ("in_place_run_twice", "wrong-value", PAST),
     ("kept_in_any_order", "race", DRAWN),
     ("label_beside_its_row", "race", UNFENCED),
@@ -97,6 +117,8 @@ INTERPRETED: list[Row] = [
     ("last_of_its_kind", "race", REVERSED),
     ("load_before_the_start", "poison-read", READ),
     ("load_past_the_end", "poison-read", READ),
+    ("lock_released_at_once", "race", AT_ONCE_UNFENCED),
+    ("loop_wraps_int32", "poison-read", READ),
     ("mask_past_a_strided_view", "poison-read", READ),
     ("matmul_accumulates_in_half", "wrong-value", PAST),
     ("matmul_k_tail_dropped", "wrong-value", PAST),
@@ -114,6 +136,11 @@ INTERPRETED: list[Row] = [
     ("reversed_in_place", "race", UNFENCED),
     ("reversed_through_memory", "race", UNFENCED),
     ("rows_gathered_without_atomics", "race", AT_ONCE),
+    (
+        "seed_drawn_at_each_launch",
+        "declaration",
+        r"^\d+ of \d+ output elements differ in another launch, which draws random numbers on the host: expected a",
+    ),
     ("softmax_not_rescaled", "wrong-value", PAST),
     ("softmax_padded_with_zero", "wrong-value", PAST),
     ("softmax_row_times_columns", "poison-read", POISON),
@@ -173,6 +200,8 @@ LATER = [name for name, _, _ in (*COMPILED, *TRANSLATED, *DEVICE_ALONE) if name 
 """Faults that the interpreter does not show."""
 
 SHOWN_BY_SIZE = {
+    "computed_by_torch_alone": {"aligned-256"},
+    "error_caught_by_the_launch": {"ragged-300"},
     "block_out_of_line": {"ragged-300"},
     "count_made_wide": {"single-1"},
     "count_past_the_end": {"ragged-300"},
@@ -181,6 +210,7 @@ SHOWN_BY_SIZE = {
     "grid_rounded_down": {"ragged-300"},
     "histogram_of_undefined_lanes": {"ragged-300"},
     "load_past_the_end": {"ragged-1x50"},
+    "loop_wraps_int32": {"distant-5x50"},
     "mask_past_a_strided_view": {"padded-5x50"},
     "matmul_k_tail_dropped": {"ragged-50x40x45"},
     "matmul_k_tail_unmasked": {"ragged-50x40x45"},
@@ -317,6 +347,8 @@ def _tiers() -> list[tuple[str, list[Row]]]:
 def test_a_fault_is_refused_for_its_own_reason_by_the_interpreter(
     tried: Bench, tmp_path: Path, name: str, cause: str, words: str
 ) -> None:
+    if name == "lock_released_at_once" and RELEASES_WAIT:
+        pytest.skip("this version of Triton puts the barrier there")
     found = interpreted(tried, kernel_file(tmp_path, "faults", name))
     assert {one.case for one in found if one.verdict.outcome == "failed"} == SHOWN_BY_SIZE.get(
         name, {one.case for one in found}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import MATMUL, PASSED, build, replaced
 
-from assay.findings import TENSOR_MEMORY_COLUMNS, built, findings, judge_fit, judge_stack, kept_promises
+from assay.diagnosis import INPUT_PRECISIONS
+from assay.findings import TENSOR_MEMORY_COLUMNS, built, findings, judge_fit, judge_stack, keeping, kept_promises
 from assay.record import Build, Declaration, DeclaredVariant, Finding, Instructions, Outcome, Verdict
 
 SIMPLE = build(MATMUL.variants[0], "sm_90", "one").binaries[0]
@@ -184,6 +185,16 @@ def test_a_promise_is_kept_exactly_where_no_finding_fails(counts: dict[str, int]
     failed = {one.precision for one in findings(declared(builds), builds) if one.verdict.outcome == "failed"}
     kept = {precision for precision, _ in kept_promises(declared(builds), builds)}
     assert (kept & failed, kept | failed) == (set(), {"ieee", "f32", "tf32"})
+
+
+@pytest.mark.parametrize("precision", INPUT_PRECISIONS)
+def test_what_keeps_a_promise_is_said_with_the_setting_that_triton_has_for_it(precision: str) -> None:
+    assert str(keeping(precision)).endswith(f' input_precision="{precision}"')
+
+
+def test_what_keeps_f32_is_what_keeps_ieee_and_of_others_nothing_is_said() -> None:
+    assert keeping("f32") == keeping("ieee") == 'tl.dot multiplies float32 in tf32 unless it has input_precision="ieee"'
+    assert (keeping("fp16x3"), keeping("half")) == (None, None)
 
 
 @given(st.lists(st.integers(0, 4096), min_size=1, max_size=4), st.integers(0, 4096))

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trials import ROOT, Bench, bench, planted, verdict_of
 
-from assay.child import Fault
-from assay.diagnosis import diagnose
 from assay.kernel import Kernel, Problem, Size, Tensors, cast, load, widen
 from assay.record import Cause, Check
 
@@ -49,11 +47,12 @@ def test_the_result_is_float16_and_its_log_sum_exp_float32(tried: Bench) -> None
     }
 
 
-def test_the_interpreter_is_not_believed_in_bfloat16(tried: Bench) -> None:
-    fault = tried.check(KERNEL, "bf16/128x64", "single-1x1x1x32")
-    assert isinstance(fault, Fault)
-    verdict = diagnose(fault, "bf16")
-    assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_right_in_bfloat16(tried: Bench, case: str) -> None:
+    check = tried.check(KERNEL, "bf16/128x64", case, [20260901, 7])
+    assert isinstance(check, Check)
+    assert check.verdict.outcome == "passed", check.verdict.reason
+    assert {(c.output, c.dtype) for c in check.comparisons} == {("o", "bfloat16"), ("lse", "float32")}
 
 
 V_MASK = "v = tl.load(v_ptrs, mask=inside[:, None], other=0.0)"

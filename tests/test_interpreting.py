@@ -2,21 +2,27 @@
 
 import json
 import math
+import operator
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import triton
+from hypothesis import given
+from hypothesis import strategies as st
 from project import PYTHON_PATH
-from trials import DOUBLE, bench, changed, written
+from trials import DOUBLE, LIMIT_S, bench, changed, verdict_of, written
 
 from assay.artifact import convert
 from assay.buffers import BLANK, POISON, UNDEFINED
-from assay.child import Fault, interpreting_environment
+from assay.child import Child, Fault, interpreting_environment
 from assay.diagnosis import diagnose
 from assay.record import Check
 
@@ -79,24 +85,14 @@ print(json.dumps({{name: run(kernel, dtype) for name, (kernel, dtype) in KERNELS
 
 SPREAD = "tl.zeros((16,), tl.float32) + "
 REFUSED = {
-    "add": "x + y",
-    "subtract": "x - y",
-    "multiply": "x * y",
-    "add a constant": "x + 1.5",
-    "negate": "-x",
-    "compare": "tl.where(x < y, x, y)",
     "fma": "tl.fma(x, y, x)",
     "sum": SPREAD + "tl.sum(x, axis=0)",
     "product": SPREAD + "tl.reduce(x, 0, product)",
-    "sort": "tl.sort(x)",
-    "dot": "tl.reshape(tl.dot(tl.reshape(x, (4, 4)), tl.reshape(y, (4, 4))), (16,))",
     "atomic": "tl.atomic_add(z_ptr + o, x)",
-    "from integers": "o.to(tl.bfloat16)",
-    "from float64": "f.to(tl.float64).to(tl.bfloat16)",
 }
 """On bfloat16: Triton 3.6 to 3.9 get all of these wrong, without a word or with one that says something else."""
 
-SHORTENED = {"add": "arithmetic", "sum": "a reduction", "dot": "dot", "fma": "fma", "atomic": "an atomic operation"}
+SHORTENED = {"sum": "a reduction", "fma": "fma", "atomic": "an atomic operation"}
 
 Values = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 RIGHT: dict[str, tuple[str, Values]] = {
@@ -104,6 +100,19 @@ RIGHT: dict[str, tuple[str, Values]] = {
     "select": ("tl.where(m, x, y)", lambda x, y, f: torch.where(torch.arange(16) < 3, x, y)),
     "magnitude": ("tl.abs(x)", lambda x, y, f: x.abs()),
     "reshape": ("tl.reshape(tl.trans(tl.reshape(x, (4, 4))), (16,))", lambda x, y, f: x.view(4, 4).T.reshape(16)),
+    "add": ("x + y", lambda x, y, f: x + y),
+    "subtract": ("x - y", lambda x, y, f: x - y),
+    "multiply": ("x * y", lambda x, y, f: x * y),
+    "add a constant": ("x + 1.5", lambda x, y, f: x + 1.5),
+    "multiply by a whole number": ("3 * x", lambda x, y, f: 3 * x),
+    "negate": ("-x", lambda x, y, f: -x),
+    "compare": ("tl.where(x < y, x, y)", lambda x, y, f: torch.where(x < y, x, y)),
+    "elementwise maximum": ("tl.maximum(x, y).to(tl.bfloat16)", lambda x, y, f: torch.maximum(x, y)),
+    "clamp": ("tl.clamp(x, -0.5, 0.5).to(tl.bfloat16)", lambda x, y, f: x.clamp(-0.5, 0.5)),
+    "sort": ("tl.sort(x)", lambda x, y, f: x.sort().values),
+    "from integers": ("o.to(tl.bfloat16)", lambda x, y, f: torch.arange(16).bfloat16()),
+    "from float64": ("f.to(tl.float64).to(tl.bfloat16)", lambda x, y, f: f.bfloat16()),
+    "from float16": ("f.to(tl.float16).to(tl.bfloat16)", lambda x, y, f: f.half().bfloat16()),
     "divide": ("(x / y).to(tl.bfloat16)", lambda x, y, f: (x.float() / y.float()).bfloat16()),
     "widen and add": ("(x.to(tl.float32) + y.to(tl.float32)).to(tl.bfloat16)", lambda x, y, f: x + y),
     "widen and sum": (
@@ -113,6 +122,10 @@ RIGHT: dict[str, tuple[str, Values]] = {
     "sum in float32": (
         "(tl.sum(x, axis=0, dtype=tl.float32) + 0.0 * f).to(tl.bfloat16)",
         lambda x, y, f: x.float().sum().bfloat16().expand(16),
+    ),
+    "dot": (
+        "tl.reshape(tl.dot(tl.reshape(x, (4, 4)), tl.reshape(y, (4, 4))), (16,)).to(tl.bfloat16)",
+        lambda x, y, f: (x.double().view(4, 4) @ y.double().view(4, 4)).float().bfloat16().view(16),
     ),
     "maximum": ("(tl.max(x, axis=0) + 0.0 * f).to(tl.bfloat16)", lambda x, y, f: x.max().expand(16)),
     "round": ("f.to(tl.bfloat16)", lambda x, y, f: f.bfloat16()),
@@ -221,8 +234,17 @@ KEPT: dict[str, tuple[str, torch.dtype, dict[int, int]]] = {
     "minimum": (SPREAD + "tl.min(tl.load(f_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
     "maximum of halves": (SPREAD + "tl.max(tl.load(h_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
     "maximum of bfloat16": (SPREAD + "tl.max(tl.load(x_ptr + o, mask=m), axis=0)", FLOATS, UNDEFINED),
+    "sum of two bfloat16": ("x + tl.load(y_ptr + o, mask=o < 0)", torch.bfloat16, UNDEFINED),
+    "product by a whole number": ("3 * tl.load(x_ptr + o, mask=o < 0)", torch.bfloat16, UNDEFINED),
+    "cut to an integer": ("tl.load(f_ptr + o, mask=o < 0).to(tl.int32)", torch.int32, UNDEFINED),
+    "bfloat16 cut to an integer": ("tl.load(x_ptr + o, mask=o < 0).to(tl.int64)", torch.int64, UNDEFINED),
     "dot of halves": (
         "tl.reshape(tl.dot(tl.reshape(tl.load(h_ptr + o, mask=o < 0), (4, 4)), tl.reshape(h, (4, 4))), (16,))",
+        FLOATS,
+        UNDEFINED,
+    ),
+    "dot of bfloat16": (
+        "tl.reshape(tl.dot(tl.reshape(tl.load(x_ptr + o, mask=o < 0), (4, 4)), tl.reshape(x, (4, 4))), (16,))",
         FLOATS,
         UNDEFINED,
     ),
@@ -452,16 +474,252 @@ def test_a_block_pointer_keeps_its_padding_option(found: dict[str, Any]) -> None
     assert UNDEFINED[4] not in padded.tolist()
 
 
-def test_a_kernel_file_that_adds_bfloat16_is_not_applicable_to_the_interpreter(tmp_path: Path) -> None:
-    text = changed(
-        DOUBLE, ('Variant("f32", "block64")', 'Variant("f32", "block64", dtype=torch.bfloat16)'), ("2.0 * x", "x + x")
-    )
-    path = written(tmp_path, "double", text)
-    with bench(tmp_path / "child.log").child as child:
-        request = {"kernel": str(path), "do": "try", "variant": "f32/block64", "case": "ragged", "seeds": [1]}
-        fault = child.ask(request, 120.0)
-    assert isinstance(fault, Fault)
-    verdict = diagnose(fault, "f32")
+BFLOAT16 = ('Variant("f32", "block64")', 'Variant("f32", "block64", dtype=torch.bfloat16)')
+
+
+def test_a_kernel_file_that_adds_bfloat16_is_tried(tmp_path: Path) -> None:
+    assert tried_alone(written(tmp_path, "double", changed(DOUBLE, BFLOAT16, ("2.0 * x", "x + x")))) == ("passed", None)
+
+
+def test_a_kernel_file_that_sums_bfloat16_is_not_applicable_to_the_interpreter(tmp_path: Path) -> None:
+    path = written(tmp_path, "double", changed(DOUBLE, BFLOAT16, ("2.0 * x", "tl.sum(x, axis=0)")))
+    tried = bench(tmp_path / "child.log")
+    with tried.child:
+        verdict = verdict_of(tried.check(path, "f32/block64", "ragged"), "f32")
     assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
     assert "kernels/double.py:" in verdict.reason
     assert "bit patterns" in verdict.reason
+
+
+# Laws of bfloat16 and of conversions, held by a child that computes what it is asked
+
+OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "add": ("x + y", operator.add),
+    "subtract": ("x - y", operator.sub),
+    "multiply": ("x * y", operator.mul),
+}
+COMPARISONS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "lt": ("x < y", operator.lt),
+    "le": ("x <= y", operator.le),
+    "gt": ("x > y", operator.gt),
+    "ge": ("x >= y", operator.ge),
+    "eq": ("x == y", operator.eq),
+    "ne": ("x != y", operator.ne),
+}
+EXTREMA: dict[str, tuple[str, Callable[..., float]]] = {
+    "maximum": ("tl.maximum(x, y)", max),
+    "minimum": ("tl.minimum(x, y)", min),
+}
+CONVERSION = "x.to(z_ptr.dtype.element_ty)"
+LAW_KERNELS = {name: text for name, (text, _) in (OPERATIONS | COMPARISONS | EXTREMA).items()} | {
+    "negate": "-x",
+    "convert": CONVERSION,
+}
+LAW_KERNEL = """
+@triton.jit
+def {name}(x_ptr, y_ptr, z_ptr):
+    o = tl.arange(0, 16)
+    x, y = tl.load(x_ptr + o), tl.load(y_ptr + o)
+    tl.store(z_ptr + o, {text})
+"""
+LAW_TAIL = """
+import numpy as np
+from assay.child import serve
+
+
+def tensor(bits, name):
+    dtype = getattr(torch, name)
+    padded = np.array([*map(int, bits)] + [0] * (16 - len(bits)), f"u{dtype.itemsize}")
+    return torch.from_numpy(padded.view(f"i{dtype.itemsize}")).view(dtype)
+
+
+def answer(request):
+    x, y = (tensor(request[name], request["dtype"]) for name in "xy")
+    z = tensor([], request["made"])
+    globals()[request["do"]][(1,)](x, y, z)
+    bits = z.view(getattr(torch, f"int{8 * z.itemsize}")).numpy().view(f"u{z.itemsize}")
+    return {"bits": [str(one) for one in bits[: len(request["x"])]]}
+
+
+serve(answer)
+"""
+LANES = 16
+SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""Bytes of the floats that Triton converts to integers."""
+
+
+@pytest.fixture(scope="module")
+def computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    folder = tmp_path_factory.mktemp("laws")
+    kernels = "".join(LAW_KERNEL.format(name=name, text=text) for name, text in LAW_KERNELS.items())
+    (folder / "script.py").write_text(f"{HEAD}{kernels}{LAW_TAIL}", "utf-8")
+    environment = {**interpreting_environment(), "PYTHONPATH": PYTHON_PATH}
+    with Child([sys.executable, str(folder / "script.py")], environment, folder / "child.log") as child:
+        yield child
+
+
+def computed(child: Child, do: str, x: list[int], y: list[int], dtype: str, made: str) -> list[int]:
+    """Return the bits of what a kernel makes of two lists of bits."""
+    # As text: JSON has no room for 64 bits.
+    operands = {"x": list(map(str, x)), "y": list(map(str, y))}
+    answer = child.ask({"do": do, **operands, "dtype": dtype, "made": made}, LIMIT_S)
+    assert not isinstance(answer, Fault), answer
+    return [int(bits) for bits in answer["bits"]]
+
+
+def value_of(code: int) -> float:
+    """Return the value of a bfloat16's bits."""
+    return float(struct.unpack("f", struct.pack("I", code << 16))[0])
+
+
+def nearest(exact: Fraction) -> float:
+    """Return the bfloat16 nearest to a number, ties to even; infinity past the largest by half a unit or more."""
+    if exact == 0:
+        return 0.0
+    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
+    exponent -= abs(exact) < Fraction(2) ** exponent
+    step = Fraction(2) ** (max(exponent, -126) - 7)
+    rounded = round(exact / step) * step
+    return math.copysign(math.inf, exact) if abs(rounded) >= 2**128 else float(rounded)
+
+
+def same(got: float, want: float) -> bool:
+    """Say whether two values are one, the sign of 0 too; any NaN is another's like."""
+    if math.isnan(want):
+        return math.isnan(got)
+    return got == want and math.copysign(1.0, got) == math.copysign(1.0, want)
+
+
+NUMBERS = [0x0080, 0x1FC0, 0x3F80, 0x5F80, 0x7F00]
+"""The smallest normal bfloat16, one whose square is subnormal, 1, one whose square overflows, one that twice does."""
+
+
+def codes(about: int) -> st.SearchStrategy[int]:
+    """Draw the bits of a bfloat16 within 12 powers of 2 of a number, or of any, or of a NaN that is nobody's mark."""
+    magnitudes = st.integers(max(about - 0x600, 0), min(about + 0x600, 0x7F80))
+    signed = st.builds(operator.or_, magnitudes | st.integers(0, 0x7F80), st.sampled_from([0, 0x8000]))
+    return signed | st.sampled_from([0x7F80, 0xFF80, 0x7FC0, 0, 0x8000])
+
+
+pairs = st.sampled_from(NUMBERS).flatmap(
+    lambda about: st.lists(st.tuples(codes(about), codes(about)), min_size=1, max_size=LANES)
+)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@given(pairs=pairs)
+def test_bfloat16_is_computed_exactly_and_rounded_once(
+    computer: Child, name: str, pairs: list[tuple[int, int]]
+) -> None:
+    apply = OPERATIONS[name][1]
+    x, y = ([pair[at] for pair in pairs] for at in (0, 1))
+    for a, b, code in zip(map(value_of, x), map(value_of, y), bfloat16(computer, name, x, y), strict=True):
+        # A double has room for their product and passes over no sum that is 0: the sign and what is no number are its.
+        wide = apply(a, b)
+        ordinary = math.isfinite(wide) and wide != 0
+        want = math.copysign(nearest(apply(Fraction(a), Fraction(b))), wide) if ordinary else wide
+        assert same(value_of(code), want), (a, b)
+
+
+def bfloat16(child: Child, do: str, x: list[int], y: list[int]) -> list[int]:
+    return computed(child, do, x, y, "bfloat16", "bfloat16")
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+@given(pairs=pairs)
+def test_bfloat16_is_compared_by_value(computer: Child, name: str, pairs: list[tuple[int, int]]) -> None:
+    x, y = ([pair[at] for pair in pairs] for at in (0, 1))
+    want = [int(COMPARISONS[name][1](value_of(a), value_of(b))) for a, b in pairs]
+    assert computed(computer, name, x, y, "bfloat16", "int8") == want
+
+
+@pytest.mark.parametrize("name", EXTREMA)
+@given(pairs=pairs)
+def test_an_extremum_of_bfloat16_passes_over_nan(computer: Child, name: str, pairs: list[tuple[int, int]]) -> None:
+    x, y = ([pair[at] for pair in pairs] for at in (0, 1))
+    for a, b, code in zip(map(value_of, x), map(value_of, y), bfloat16(computer, name, x, y), strict=True):
+        numbers = [value for value in (a, b) if not math.isnan(value)]
+        want = EXTREMA[name][1](numbers, default=math.nan)
+        # Which of two zeros it is, IEEE 754 leaves open.
+        assert same(value_of(code) + 0.0, want + 0.0), (a, b)
+
+
+@given(pairs=pairs)
+def test_bfloat16_is_negated_exactly(computer: Child, pairs: list[tuple[int, int]]) -> None:
+    x = [pair[0] for pair in pairs]
+    for a, code in zip(map(value_of, x), bfloat16(computer, "negate", x, x), strict=True):
+        # Before Triton 3.8 it is 0 - x, which makes no -0 of 0.
+        assert same(value_of(code) + 0.0, -a + 0.0)
+
+
+integers = st.sampled_from([(bits, signed) for bits in (8, 16, 32, 64) for signed in (False, True)])
+
+
+@given(integers, st.data())
+def test_an_integer_is_rounded_to_bfloat16_once(computer: Child, kind: tuple[int, bool], data: st.DataObject) -> None:
+    bits, signed = kind
+    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    # About a tie of two bfloat16, with what float32 or float64 would lose.
+    tie = st.builds(
+        lambda odd, shift, by: (odd << shift) + by, st.integers(257, 511), st.integers(0, 54), st.integers(-1, 1)
+    )
+    drawn = st.integers(least, most) | tie.filter(lambda value: value <= most)
+    values = data.draw(st.lists(drawn, min_size=1, max_size=LANES))
+    held = [value % 2**bits for value in values]
+    made = computed(computer, "convert", held, held, f"{'' if signed else 'u'}int{bits}", "bfloat16")
+    assert [value_of(code) for code in made] == [nearest(Fraction(value)) for value in values]
+
+
+ties = st.builds(
+    lambda odd, by, exponent: math.ldexp((odd << 44) + by, exponent),
+    st.integers(257, 511),
+    st.integers(-1, 1),
+    st.integers(-190, 85),
+)
+
+
+@given(st.lists(st.floats() | st.floats(-1e39, 1e39) | ties, min_size=1, max_size=LANES))
+def test_a_float64_is_rounded_to_bfloat16_once(computer: Child, values: list[float]) -> None:
+    held = [patterned(value, "float64") for value in values]
+    for value, code in zip(values, computed(computer, "convert", held, held, "float64", "bfloat16"), strict=True):
+        want = math.copysign(nearest(Fraction(value)), value) if math.isfinite(value) else value
+        assert same(value_of(code), want), value
+
+
+def patterned(value: float, dtype: str) -> int:
+    """Return the bits of a float; those of one NaN for any, which is nobody's mark."""
+    tensor = torch.tensor([math.nan if math.isnan(value) else value], dtype=torch.float64).to(getattr(torch, dtype))
+    size = SIZES[dtype]
+    return int(tensor.view(getattr(torch, f"int{8 * size}")).item()) % (1 << 8 * size)
+
+
+def cut(value: float, bits: int, *, signed: bool, wide: bool) -> int:
+    """Return the low bits of a float cut to an integer and held to the ends of a register of 16 bits or more."""
+    half = 1 << (max(bits, 16) - 1)
+    least, most = (-half, half - 1) if signed else (0, 2 * half - 1)
+    if math.isnan(value):
+        held = half if wide else 0
+    elif math.isinf(value):
+        held = most if value > 0 else least
+    else:
+        held = min(max(int(value), least), most)
+    return held % (1 << bits)
+
+
+@given(st.sampled_from(sorted(SIZES)), integers, st.data())
+def test_a_float_is_cut_to_an_integer_as_ptx_says(
+    computer: Child, dtype: str, kind: tuple[int, bool], data: st.DataObject
+) -> None:
+    bits, signed = kind
+    ends = st.sampled_from([float(2**power) for power in (7, 8, 15, 16, 31, 32, 63, 64)])
+    near = st.builds(lambda end, by, sign: sign * (end + by), ends, st.floats(-2, 2), st.sampled_from([-1.0, 1.0]))
+    held = [patterned(v, dtype) for v in data.draw(st.lists(st.floats() | near, min_size=1, max_size=LANES))]
+    made = computed(computer, "convert", held, held, dtype, f"{'' if signed else 'u'}int{bits}")
+    wide = 64 in (bits, 8 * SIZES[dtype])
+    assert made == [cut(unpatterned(code, dtype), bits, signed=signed, wide=wide) for code in held]
+
+
+def unpatterned(code: int, dtype: str) -> float:
+    """Return the value of a float's bits."""
+    bits = torch.from_numpy(np.array([code], f"u{SIZES[dtype]}").view(f"i{SIZES[dtype]}"))
+    return float(bits.view(getattr(torch, dtype)).double().item())

@@ -163,9 +163,13 @@ def test_two_float16_planes_are_right(tried: Bench, case: str) -> None:
     assert check.verdict.outcome == "passed", check.verdict.reason
 
 
-def test_bfloat16_is_beyond_the_interpreter(tried: Bench) -> None:
-    verdict = verdict_of(tried.check(PLANES, WIDE, "single-1x1x1"), "bf16x6")
-    assert (verdict.outcome, verdict.cause) == ("inapplicable", "unsupported-dtype")
+@pytest.mark.parametrize(
+    "case", [c.name for c in load(PLANES).cases if "interpreter" in c.tiers and "bf16x6" not in c.exempt]
+)
+def test_three_bfloat16_planes_are_right(tried: Bench, case: str) -> None:
+    check = tried.check(PLANES, WIDE, case)
+    assert isinstance(check, Check)
+    assert check.verdict.outcome == "passed", check.verdict.reason
 
 
 @pytest.mark.parametrize("variant", [SCALED, WIDE, *TOGETHER])

@@ -1,17 +1,23 @@
 """Conversions to and from narrow formats, over every code and every middle, against arithmetic in float64."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from assay.marks import Array
-from assay.narrowing import conversion, nearest_bfloat16, widen_bfloat16
+from assay.narrowing import conversion, float32_to_odd, nearest_bfloat16, widen_bfloat16
 
 CODES = np.arange(256, dtype=np.uint8)
 HALVES = np.arange(1 << 16, dtype=np.uint16)
@@ -212,3 +218,70 @@ def test_what_triton_compiles_for_no_nvidia_gpu_has_no_conversion(source: str, t
 def test_toward_zero_there_is_but_float32_to_e5m2(source: str, target: str) -> None:
     assert conversion(source, target, toward_zero=True) is None
     assert conversion(source, target, toward_zero=False) is not None
+
+
+# What the module says of PTX
+
+
+@triton.jit
+def converting_kernel(x_ptr, z_ptr):  # type: ignore[no-untyped-def]
+    tl.store(z_ptr, tl.load(x_ptr).to(z_ptr.dtype.element_ty))
+
+
+@triton.jit
+def computing_kernel(x_ptr, z_ptr):  # type: ignore[no-untyped-def]
+    x, y = tl.load(x_ptr), tl.load(x_ptr + 1)
+    tl.store(z_ptr, x + y)
+    tl.store(z_ptr + 1, x - y)
+    tl.store(z_ptr + 2, x * y)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with triton.knobs.cache.scope():
+        triton.knobs.cache.dir = str(tmp_path_factory.mktemp("triton"))
+        yield
+
+
+def ptx(kernel: Any, source: str, made: str, capability: int) -> str:
+    """Return what Triton compiles a kernel of two pointers to."""
+    signature = {"x_ptr": f"*{source}", "z_ptr": f"*{made}"}
+    code = ASTSource(fn=kernel, signature=signature, constexprs={})
+    options = {"enable_fp_fusion": True}
+    return str(triton.compile(code, target=GPUTarget("cuda", capability, 32), options=options).asm["ptx"])
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("capability", [75, 80, 90])
+@pytest.mark.parametrize("source", ["fp16", "bf16", "fp32", "fp64"])
+def test_triton_cuts_floats_to_integers_in_registers_of_16_bits_or_more(source: str, capability: int) -> None:
+    for bits in (8, 16, 32, 64):
+        for made, kind in (("i", "s"), ("u", "u")):
+            text = ptx(converting_kernel, source, f"{made}{bits}", capability)
+            assert re.findall(r"cvt\.rzi\.(\w+)\.", text) == [f"{kind}{max(bits, 16)}"]
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("capability", "instructions"),
+    [
+        (75, ["add.f32", "sub.f32", "mul.f32"]),
+        (80, ["fma.rn.bf16", "fma.rn.bf16", "fma.rn.bf16"]),
+        (90, ["add.bf16", "sub.bf16", "mul.bf16"]),
+    ],
+)
+def test_triton_rounds_bfloat16_once_or_by_way_of_float32(capability: int, instructions: list[str]) -> None:
+    text = ptx(computing_kernel, "bf16", "bf16", capability)
+    assert re.findall(r"(?:add|sub|mul|fma\.rn)\.b?f\d+", text) == instructions
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=20))
+def test_what_float32_has_not_becomes_the_odd_one_of_its_neighbours(values: list[float]) -> None:
+    exact = np.array(values)
+    made = float32_to_odd(exact)
+    lost = made != exact
+    assert bool((made.view(np.uint32) % 2 == 1)[lost].all())
+    with np.errstate(over="ignore", under="ignore"):
+        before, beyond = (np.nextafter(np.abs(made), np.float32(end)) for end in (0.0, np.inf))
+    assert bool(((before < np.abs(exact)) & (np.abs(exact) < beyond))[lost].all())
+    assert np.array_equal(np.signbit(made), np.signbit(exact))

@@ -63,6 +63,12 @@ def test_a_target_of_another_kind_is_called_by_its_name(target: str) -> None:
         (claim(outcome="cantTell", cause="noise", tier="timed"), "clocks steady", f"{REPORT} -R timing"),
         (claim(outcome="cantTell", cause="timeout", tier="accurate"), SAME, f"{REPORT} -R gpu"),
         (claim(outcome="failed", cause="wrong-value"), "once the fault is mended", REPORT),
+        (
+            claim(outcome="failed", cause="instructions", tier="compiled", variant="ieee/64x64x32"),
+            f"{SAME}, once the fault is mended (tl.dot multiplies float32 in tf32 unless it has "
+            'input_precision="ieee")',
+            REPORT,
+        ),
         (claim(outcome="untested", cause="upstream"), "once what failed before it is mended", REPORT),
         (claim(outcome="untested", cause="not-measured", tier="teeth", target=None), "any machine", TEETH),
         (claim(outcome="cantTell", cause="timeout", tier="teeth", target=None), SAME, f"{TEETH} -R plant"),

@@ -11,7 +11,7 @@ from project import PYTHON_PATH
 
 from assay.child import interpreting_environment
 from assay.conflicts import Access, Conflict
-from assay.schedules import described
+from assay.schedules import RELEASES_WAIT, described
 
 SCRIPT = """
 import json
@@ -87,6 +87,47 @@ def count(x_ptr, y_ptr, part_ptr, count_ptr, LEFT: tl.constexpr, SEM: tl.constex
     tl.store(part_ptr + tl.program_id(0), tl.load(x_ptr + tl.program_id(0)))
     if tl.atomic_add(count_ptr, 1, sem=SEM, scope=SCOPE) >= tl.num_programs(0) - LEFT:
         tl.store(y_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, 4))))
+
+
+@triton.jit
+def add_wide(x_ptr, y_ptr, lock_ptr, FENCED: tl.constexpr):
+    lane = tl.arange(0, 4)
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(y_ptr + lane, tl.load(y_ptr + lane) + tl.load(x_ptr + tl.program_id(0)))
+    if FENCED:
+        tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+@triton.jit
+def wake(x_ptr, y_ptr, flag_ptr, LANES: tl.constexpr, WIDE: tl.constexpr):
+    # Program 0 wakes up all others, or waits for all of them.
+    program, lanes = tl.program_id(0), tl.arange(0, LANES)
+    if WIDE and program == 0:
+        tl.store(y_ptr, tl.load(x_ptr + 7))
+        tl.debug_barrier()
+        tl.atomic_xchg(flag_ptr + lanes, 1, sem="release")
+    elif WIDE:
+        while tl.atomic_add(flag_ptr + program, 0, sem="acquire") == 0:
+            pass
+        tl.store(y_ptr + program, tl.load(y_ptr))
+    elif program < tl.num_programs(0) - 1:
+        tl.store(y_ptr + program, tl.load(x_ptr + 7))
+        tl.atomic_xchg(flag_ptr + program, 1, sem="release")
+    else:
+        ready = lanes >= program
+        while tl.sum((ready | (tl.atomic_add(flag_ptr + lanes, 0, sem="acquire") == 1)).to(tl.int32)) < LANES:
+            pass
+        tl.store(y_ptr + program, tl.sum(tl.load(y_ptr + lanes, mask=lanes < program, other=0.0)))
+
+
+@triton.jit
+def load_for_long(x_ptr, y_ptr, flag_ptr):
+    total = 0.0
+    for _ in range(3000):
+        total += tl.load(flag_ptr)
+    tl.store(y_ptr, total)
 
 
 @triton.jit
@@ -202,6 +243,10 @@ def flags():
     return torch.zeros(4, dtype=torch.int32)
 
 
+def many():
+    return torch.zeros(64, dtype=torch.int32)
+
+
 def parts():
     return torch.full((4,), -9.0)
 
@@ -233,6 +278,11 @@ print(json.dumps({
     "count released": counted(1, "release"),
     "count in a block": counted(1, "acq_rel", "cta"),
     "count two": counted(2, "acq_rel"),
+    "add wide": under_all(add_wide, (3,), flags, n=4, FENCED=False),
+    "add wide fenced": under_all(add_wide, (3,), flags, n=4, FENCED=True),
+    "wake all": under_all(wake, (40,), many, n=40, schedules=WAITING, LANES=64, WIDE=True),
+    "wait for all": under_all(wake, (40,), many, n=40, schedules=WAITING, LANES=64, WIDE=False),
+    "load for long": ran(load_for_long, (1,), torch.ones(1)),
     "hand on": under_all(hand_on, (3,), flags, n=3, schedules=WAITING, LAST=2),
     "draw": under_all(draw, (4,), flags, n=4),
     "claim": under_all(claim, (1,), n=1, BLOCK=8),
@@ -288,6 +338,27 @@ def test_atomics_are_in_no_conflict(ran: dict[str, Any]) -> None:
 def test_a_lock_puts_programs_in_order(ran: dict[str, Any]) -> None:
     found = ran["add locked"]
     assert (found["in order"]["conflict"], results(found)[:2]) == (None, [[10.0], [10.0]])
+
+
+def test_what_several_lanes_store_a_release_covers_behind_a_barrier(ran: dict[str, Any]) -> None:
+    """One thread releases, and Triton's compiler makes it wait from 3.9 on: tests/test_barriers.py."""
+    said, fenced = ran["add wide"]["in order"]["conflict"], ran["add wide fenced"]
+    words = "programs (0, 0, 0) and (1, 0, 0) store to one address, with no tl.debug_barrier() before the release"
+    assert said == (None if RELEASES_WAIT else words)
+    assert fenced["in order"]["conflict"] is None
+    assert fenced["at once"]["y"] == [6.0] * 4
+    assert ran["add wide"]["at once"]["y"] == [6.0 if RELEASES_WAIT else 3.0] * 4
+
+
+def test_flags_of_many_lanes_put_programs_in_order(ran: dict[str, Any]) -> None:
+    for name, last in (("wake all", 8.0), ("wait for all", 39 * 8.0)):
+        found = ran[name]
+        assert found["in order"]["conflict"] is None, name
+        assert results(found) == [[*[8.0] * 39, last]] * 3, name
+
+
+def test_a_loop_that_loads_the_same_again_and_again_waits_for_nothing(ran: dict[str, Any]) -> None:
+    assert ran["load for long"]["y"] == [3000.0]
 
 
 def test_a_lock_taken_too_late_does_not(ran: dict[str, Any]) -> None:

@@ -138,7 +138,7 @@ def test_a_load_may_come_before_the_store_of_another_lane(ran: dict[str, Any]) -
     assert found["first lane first"][:8] == [1, 2, 3, 4, 0, 0, 2, 1]
     assert found["last lane first"][:8] == [1, 2, 3, 4, 4, 3, 0, 0]
     assert list(found["alternatives"]) == ["first lane first", "last lane first"]
-    words = "lanes of program (0, 0, 0) store and load at one address, with no barrier between ("
+    words = "lanes of program (0, 0, 0) store and load at one address, with no tl.debug_barrier() between ("
     assert found["unfenced"].startswith(words)
     assert found["unfenced"].count("kernels/script.py:") == 2
 

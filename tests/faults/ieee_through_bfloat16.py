@@ -2,7 +2,7 @@
 
 Wrong: 16 bits of every operand are dropped on tensor cores.
 After: generated kernels that gain their speed by a lesser precision (anthony-chaudhary/dos-kernel #107).
-Seen by: the compile tier, whose code for sm_80 and up uses tensor cores. The interpreter refuses bfloat16 products.
+Seen by: the interpreter, by its values, and the compile tier, whose code for sm_80 and up uses tensor cores.
 """
 
 import torch
