@@ -197,9 +197,14 @@ def _allocate(shape: Sequence[int], dtype: torch.dtype, layout: Layout, device: 
 def guard_input(values: torch.Tensor, layout: Layout, device: str) -> Guarded:
     """Place host values between poisoned margins on `device`: the same bits anywhere."""
     held = _allocate(tuple(values.shape), values.dtype, layout, device)
+    refill(held, values)
+    return held
+
+
+def refill(held: Guarded, values: torch.Tensor) -> None:
+    """Put other host values into an input, between margins that are poisoned again."""
     held.fill(POISON[values.dtype.itemsize])
     held.tensor.copy_(values)
-    return held
 
 
 def hollow(shape: Sequence[int], dtype: torch.dtype, layout: Layout) -> torch.Tensor:

@@ -27,6 +27,7 @@ from assay.buffers import (
     differing,
     guard_input,
     guard_output,
+    refill,
     reset,
     restored,
 )
@@ -117,6 +118,38 @@ def _guard(bench: Bench, case: Case, values: Tensors, declared: Mapping[str, Out
         {name: guard_input(value, _layout(case, name), bench.device) for name, value in values.items()},
         {name: guard_output(o.shape, o.dtype, _layout(case, name), bench.device) for name, o in declared.items()},
     )
+
+
+@lru_cache(maxsize=1)
+def _guarded_last(bench: Bench, case: str, variant: str) -> list[tuple[Guards, Guards]]:
+    """Return the tensors of the seed before, if there was one."""
+    return []
+
+
+def _guard_where_last(
+    bench: Bench, variant: Variant, case: Case, values: Tensors, declared: Mapping[str, Output]
+) -> tuple[Guards, Guards]:
+    """Guard a seed's tensors, on a CPU where those of the seed before lay: what a launch keeps by address, it finds."""
+    if bench.device != "cpu":
+        return _guard(bench, case, values, declared)
+    last = _guarded_last(bench, case.name, variant.id)
+    if not last or not _alike(last[0], values, declared):
+        last[:] = [_guard(bench, case, values, declared)]
+        return last[0]
+    inputs, outputs = last[0]
+    for name, value in values.items():
+        refill(inputs[name], value)
+    for held in outputs.values():
+        reset(held)
+    return inputs, outputs
+
+
+def _alike(last: tuple[Guards, Guards], values: Tensors, declared: Mapping[str, Output]) -> bool:
+    """Return whether tensors have the names, shapes and dtypes of the last ones."""
+    inputs, outputs = ({name: (held.placement.shape, held.dtype) for name, held in of.items()} for of in last)
+    return inputs == {name: (tuple(value.shape), value.dtype) for name, value in values.items()} and outputs == {
+        name: (tuple(output.shape), output.dtype) for name, output in declared.items()
+    }
 
 
 @lru_cache(maxsize=8)
@@ -322,14 +355,15 @@ def try_once(bench: Bench, variant: Variant, case: Case, seed: int, launches: La
     fault = fault or _too_large(bench, case, values, declared)
     if fault is not None:
         return Outcome(fault)
-    inputs, outputs = _guard(bench, case, values, declared)
+    inputs, outputs = _guard_where_last(bench, variant, case, values, declared)
     before = {name: held.snapshot() for name, held in inputs.items()}
     fault, seen = _watched(lambda: _launch(bench, variant, inputs, outputs), inputs, launches)
     if fault is not None:
         return Outcome(fault)
     fault = _trespass(before, inputs, outputs)
     fault = fault or _unwritten(outputs, _blank_bytes(bench, variant, inputs, outputs))
-    left = {name: held.tensor.cpu() for name, held in outputs.items()}
+    # A copy: the next seed's outputs lie where these do.
+    left = {name: held.tensor.to("cpu", copy=True) for name, held in outputs.items()}
     comparisons = _compared(bench, variant, case, seed, left)
     if fault is not None:
         return Outcome(fault, comparisons)

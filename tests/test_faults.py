@@ -158,6 +158,11 @@ INTERPRETED: list[Row] = [
         "timeout",
         r"kernels/\w+\.py:\d+: program \(1, 0, 0\) polls one .*, and no other program is left",
     ),
+    (
+        "weights_kept_by_address",
+        "stale-result",
+        r"^\d+ of \d+ elements of the outputs change in another launch on the same inputs: ",
+    ),
     ("windows_said_to_be_aligned", "false-promise", PROMISED),
     ("workspace_drifts", "stale-result", STALE),
     ("workspace_short", "out-of-bounds-write", WRITE),
