@@ -124,7 +124,7 @@ class Running:
     `seen`: who has loaded that already. `turns`: how often the program that runs has looked at the same addresses in a
     row. `programs`: how many there are. `phases` are those of its programs, between barriers. `wide`: whether the one
     that runs has used memory by several lanes since its last barrier, `fenced` its newest epoch before that;
-    `unfenced`: the epochs, with their programs, of which something was not released that might have been.
+    `unfenced`: by program, epochs of which something was not released that might have been: past one, up to another.
     """
 
     watch: Watch
@@ -145,7 +145,7 @@ class Running:
     programs: int = 0
     wide: bool = False
     fenced: int = -1
-    unfenced: set[tuple[int, int]] = field(default_factory=set)
+    unfenced: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
     def program(self) -> int:
@@ -181,7 +181,7 @@ class Running:
         newest = self.fenced if self.wide else self.epoch
         if self.wide and joins:
             # Of a plain store nobody knows that it is meant to release anything.
-            self.unfenced.add((self.program, self.epoch))
+            self.unfenced.setdefault(self.program, []).append((self.fenced, self.epoch))
         for at in addresses.tolist():
             before, clock = self.released.get(at), self.clock
             if joins and before is not None and not knows(clock, before.program, before.epoch):
@@ -259,7 +259,11 @@ class Running:
 
     def _is_unfenced(self, found: Conflict) -> bool:
         """Return whether a barrier might have put in order what is in conflict."""
-        return any((access.program, access.epoch) in self.unfenced for access in (found.one, found.other))
+        return any(
+            past < access.epoch <= last
+            for access in (found.one, found.other)
+            for past, last in self.unfenced.get(access.program, ())
+        )
 
 
 def described(found: Conflict, places: Sequence[Place], *, unfenced: bool = False) -> str:
