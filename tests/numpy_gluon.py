@@ -15,6 +15,8 @@ import pytest
 import torch
 from triton.experimental.gluon._runtime import GluonJITFunction
 
+from assay.schedules import current_watch
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -100,6 +102,8 @@ class Launcher:
 
     def __getitem__(self, grid: tuple[Any]) -> Callable[..., None]:
         def start(*arguments: Any, num_warps: int, **constants: Any) -> None:
+            if (watch := current_watch()) is not None:
+                watch.launches += 1
             given = [self._argument(argument) for argument in arguments]
             for program in range(int(grid[0])):
                 self._language.program_id = lambda axis, program=program: values(program, np.int32)
