@@ -19,7 +19,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def _document(title: str, schema: dict[str, Any]) -> bytes:
     tree = {"$schema": DIALECT, "title": title, **schema}
-    return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _record_schema(kind: type[Record]) -> dict[str, Any]:
