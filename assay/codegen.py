@@ -140,6 +140,7 @@ class Worker:
             return {}
         with watch(compile_only=True) as launches:
             self._launch(self._kernel, request["variant"], self._kernel.case(request["case"]))
+        launches.surface()
         binaries = [msgspec.to_builtins(inspect(kernel, target, self._disassemble)) for kernel in launches.compiled]
         if self._reuse is None:
             return {"binaries": binaries}

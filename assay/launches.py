@@ -28,18 +28,22 @@ from assay.record import Digest
 
 @dataclass
 class Launches:
-    """The compiled kernels of the launches made meanwhile, in order of their first launch, each once; how many launches
-    were `started`, and the first error that one of them `raised`.
+    """The compiled kernels of the launches made meanwhile, in order of their first launch, each once; and the first
+    error that a launch `raised`.
     """
 
     compiled: list[Any] = field(default_factory=list)
-    started: int = 0
     raised: Exception | None = None
 
     def add(self, kernel: Any) -> None:
         """Remember a compiled kernel (None, from a launch that a hook swallowed, is left out)."""
         if kernel is not None and all(kernel is not known for known in self.compiled):
             self.compiled.append(kernel)
+
+    def surface(self) -> None:
+        """Raise what a launch raised though someone has caught it: what came of it then is not the kernel's."""
+        if self.raised is not None:
+            raise self.raised
 
     def digests(self) -> list[Digest]:
         """Return the sha256 of each device binary, in the order of first launch."""
@@ -63,10 +67,7 @@ def atomic_instructions(kernel: Any) -> int:
 
 @contextlib.contextmanager
 def watch(compile_only: bool = False) -> Iterator[Launches]:
-    """Collect every kernel launched inside. `compile_only` compiles with the real arguments and launches nothing.
-
-    What a launch raises is raised at the end too, where someone has caught it: what came then is not the kernel's.
-    """
+    """Collect every kernel launched inside. `compile_only` compiles with the real arguments and launches nothing."""
     seen, launch = Launches(), JITFunction.run
     cleared: set[int] = set()
 
@@ -76,7 +77,6 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
             # Once only: a second launch finds the binary of the first, as it does on a device.
             self.device_caches.clear()
             cleared.add(id(self))
-        seen.started += 1
         try:
             _refuse_grid(self, grid, arguments, options)
             kernel = launch(self, *arguments, grid=grid, warmup=warmup or compile_only, **options)
@@ -91,8 +91,6 @@ def watch(compile_only: bool = False) -> Iterator[Launches]:
         yield seen
     finally:
         JITFunction.run = launch
-    if seen.raised is not None:
-        raise seen.raised
 
 
 _TRIED_OUT = (OutOfResources, PTXASError, CompileTimeAssertionFailure)

@@ -137,6 +137,15 @@ def test_one_launch_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     assert "not this one" in logged(cache)
 
 
+def test_one_launch_that_does_not_compile_takes_no_other_with_it(tmp_path: Path) -> None:
+    start = DOUBLE.index("BLOCK=64)")
+    fails = f"{DOUBLE[:start]}BLOCK=63 if x.numel() == 100 else 64){DOUBLE[start + len('BLOCK=64)') :]}"
+    cache = tmp_path / "cache"
+    assert ahead(written(tmp_path, "double", fails), cache, {VARIANT: CASES}).launches == 1
+    assert len(binaries(cache)) == 1
+    assert "power of 2" in logged(cache)
+
+
 def test_a_process_that_ends_takes_only_its_lot_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ends = changed(
         DOUBLE,
