@@ -14,6 +14,9 @@ _SASS_OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]+)", 
 ATOMIC_NAMES = ("atom", "red", "atomic")
 """Read-modify-write instructions: PTX's with a result and without (PTX ISA, atom and red), and AMD's."""
 
+_REDUCING = ("cp.reduce.async.bulk", "multimem.red", "multimem.ld_reduce")
+"""Reductions by the copy engine, of tensor descriptors among others, and over several devices (PTX ISA)."""
+
 _MATRIX_PTX = {"mma.sync": "mma", "wgmma.mma_async": "wgmma", "tcgen05.mma": "tcgen05"}
 _MATRIX_KINDS = (*_MATRIX_PTX.values(), "mfma", "wmma")
 _SAME_OPERAND = {"bf16": "tcgen05.f16", "tf32": "mfma.xf32"}
@@ -30,7 +33,7 @@ def _operand(opcode: str) -> str:
 
 def count_ptx(ptx: str) -> dict[str, int]:
     """Count matrix instructions by kind and operand type (`wgmma.tf32`), fused multiply-adds (`fma.f32`) and
-    atomic operations (`atom`, `red`).
+    atomic operations (`atom`; `red` without a result, those of the copy engine too).
     """
     counts: Counter[str] = Counter()
     for opcode in _PTX_OPCODE.findall(ptx):
@@ -39,6 +42,8 @@ def count_ptx(ptx: str) -> dict[str, int]:
             counts[f"{kind}.{_operand(opcode)}"] += 1
         elif opcode.startswith("fma.rn"):
             counts[f"fma.{opcode.split('.')[-1]}"] += 1
+        elif opcode.startswith(_REDUCING):
+            counts["red"] += 1
         elif opcode.split(".")[0] in ATOMIC_NAMES:
             counts[opcode.split(".")[0]] += 1
     return dict(sorted(counts.items()))

@@ -152,8 +152,21 @@ UNDERFLOW = dict.fromkeys(
 )
 
 # Splitting operands keeps several copies of a tile in registers, and bfloat16 below 8.0 is made up of other
-# instructions: there the compiler spills. Triton 3.8 spills in ieee too, 1360 B on sm_80.
-STACK_BYTES = {"ieee": 1536, "tf32": 64, "tf32x3": 1536, "bf16x3": 16384, "bf16x6": 40960}
+# instructions: there the compiler spills. Some releases spill in ieee too: Triton 3.8 1264 B on sm_80, 3.6 4016 B on
+# gfx1100.
+STACK_BYTES = {"ieee": 4096, "tf32": 64, "tf32x3": 1536, "bf16x3": 10240, "bf16x6": 14336}
+
+
+def variants() -> list[Variant]:
+    """Every precision in every configuration, except that no tile of bfloat16 pieces is 64 deep: on sm_75 the compiler
+    takes half a minute to put 39 kB of it on the stack.
+    """
+    return [
+        Variant(precision, name, options, stack_bytes=STACK_BYTES[precision])
+        for precision in PRECISIONS
+        for name, options in CONFIGURATIONS.items()
+        if not (precision.startswith("bf16") and options["BLOCK_K"] > 32)
+    ]
 
 
 KERNEL = Kernel(
@@ -163,9 +176,7 @@ KERNEL = Kernel(
     outputs=declare_outputs,
     oracle=oracle,
     launch=launch,
-    variants=[
-        Variant(precision, name, options) for precision in PRECISIONS for name, options in CONFIGURATIONS.items()
-    ],
+    variants=variants(),
     cases=[
         Case("aligned-256x256x1024", {"m": 256, "n": 256, "k": 1024}),
         Case("ragged-197x131x77", {"m": 197, "n": 131, "k": 77}),

@@ -136,7 +136,7 @@ _launch = KERNEL.launch
 
 def slow(inputs, outputs, variant):
     import time
-    time.sleep(5)
+    time.sleep(600)
     _launch(inputs, outputs, variant)
 
 
@@ -157,6 +157,34 @@ def test_what_takes_too_long_is_a_fault_only_where_the_kernel_itself_does_not(
     assert (exposure.verdict.outcome, exposure.passed) == (outcome, 0)
     assert "the kernel itself" in exposure.verdict.reason
     assert (exposure.verdict.cause == "timeout") == (outcome == "failed")
+
+
+HELD_UP_ONCE = """
+
+_launch = KERNEL.launch
+
+
+def held_up(inputs, outputs, variant):
+    import pathlib, time
+    marker = pathlib.Path(__file__).with_name("held-up")
+    if not marker.exists():
+        marker.touch()
+        time.sleep(600)
+    _launch(inputs, outputs, variant)
+
+
+import dataclasses
+KERNEL = dataclasses.replace(KERNEL, launch=held_up)
+"""
+
+
+def test_what_was_held_up_once_is_tried_again_and_is_no_fault_for_that(child: Child, tmp_path: Path) -> None:
+    faulty, kernel = planted(tmp_path, "drop-store", ""), original("ieee")
+    faulty.path.write_text(KERNEL.read_text("utf-8") + HELD_UP_ONCE, "utf-8")
+    with Session(child, faulty.path) as process:
+        exposure = try_faulty(process, faulty, Bench(KERNEL, kernel, "gpu", Terms([1], 10)), kernel.trials("gpu"))
+    assert (faulty.path.parent / "held-up").exists()
+    assert (exposure.verdict.outcome, exposure.passed) == ("passed", 1)
 
 
 WAITS = """

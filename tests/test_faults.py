@@ -444,6 +444,11 @@ def test_a_sound_kernel_compiles_and_keeps_the_promise_of_its_precision(
     assert others(made, path) == []
 
 
+def test_an_addition_by_the_copy_engine_counts_as_atomic(made: Workshop, tmp_path: Path) -> None:
+    builds, _ = compiled(made, kernel_file(tmp_path, "sound_kernels", "sums_through_descriptor"))
+    assert [binary.instructions.assembly["red"] for build in builds for binary in build.binaries] == [1]
+
+
 # On a device
 
 
@@ -497,18 +502,25 @@ def test_on_a_device_the_faults_of_the_interpreter_are_refused_too(tmp_path: Pat
     passed = {name for name, verdicts in found.items() if not any(v.outcome == "failed" for v in verdicts)}
     # What lies in a masked-off lane is undefined there, and may be the zero that the kernel counts on. The maximum of
     # the hardware passes over NaN, and a NaN is not counted. Past a workspace there is memory that nobody misses. Which
-    # programs or lanes come first is the device's affair.
+    # programs or lanes come first is the device's affair, and so is whether any come between two lines of another. That
+    # a launch starts no kernel is asked where every launch is seen.
     assert passed <= {
+        "computed_by_torch_alone",
         "count_past_the_end",
+        "counted_without_order",
         "differences_in_place",
         "histogram_of_undefined_lanes",
+        "label_beside_its_row",
         "last_of_its_kind",
+        "lock_released_at_once",
         "maximum_of_undefined_lanes",
         "maximum_past_the_end",
         "positive_sum_undefined",
+        "reversed_in_place",
         "rows_gathered_without_atomics",
         "sum_of_neighbours_unordered",
         "sum_of_undefined_lanes",
+        "the_last_two_programs",
         "workspace_short",
     }
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from trials import ROOT
 
 from assay.bounds import BoundError
 from assay.kernel import Kernel, KernelError, Problem, ReductionBound, Space, Variant, load
@@ -283,3 +284,9 @@ def test_the_rivals_declared_are_those_that_peers_name(written: Callable[..., Pa
     assert load(written(GOOD)).declaration().rivals == {}
     named = GOOD.replace("lambda inputs: None)]", "lambda inputs: None, rivals=('f32',))]")
     assert load(written(named)).declaration().rivals == {"torch": ["f32"]}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "kernels").glob("*.py")), ids=lambda path: path.stem)
+def test_every_variant_that_assay_comes_with_has_a_limit_for_its_stack(path: Path) -> None:
+    variants = load(path).declaration().variants
+    assert [variant.id for variant in variants if variant.stack_budget_bytes is None] == []
