@@ -1,6 +1,7 @@
 """What all tests share: the folder they run in, the finished run of a tiny project, and where GPU tests are skipped."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,12 @@ from project import ROOT, Project, new_project
 # No deadline for an example: how long one takes says how busy the machine is.
 settings.register_profile("assay", deadline=None)
 settings.load_profile("assay")
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, which some tests send: what a script starts in the background ignores it, and so do its children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
