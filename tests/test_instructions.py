@@ -38,6 +38,7 @@ PTX: list[tuple[str, dict[str, int]]] = [
     ("\t@%p5 cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%rd2, {%r4}], [%r2];", {"red": 1}),
     ("\tcp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], 256;", {"red": 1}),
     ("\tmultimem.red.relaxed.gpu.global.add.f32 [%rd1], %r1;", {"red": 1}),
+    ("\tmultimem.ld_reduce.relaxed.gpu.global.add.f32 %r1, [%rd1];", {"red": 1}),
     ("\tcp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd2, {%r4}], [%r2];", {}),
     ("\tredux.sync.add.s32 %r1, %r2, 0xffffffff;", {}),
     ("\tadd.f32 %r1, %r2, %r3;\n\tmul.f32 %r1, %r2, %r3;\n\tmad.lo.s32 %r1, %r2, %r3, %r4;", {}),
