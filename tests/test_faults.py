@@ -451,6 +451,9 @@ def test_an_addition_by_the_copy_engine_counts_as_atomic(made: Workshop, tmp_pat
 
 # On a device
 
+ANSWER_LIMIT_S = 40.0
+"""For one case, and the compiling that it takes: some of these faults never answer."""
+
 
 def on_the_device(folder: Path, kind: str, name: str) -> list[Verdict]:
     """Return what the real worker says of a kernel file on the first device: every check, and the rounding canary."""
@@ -464,7 +467,7 @@ def _all(child: Child) -> list[Tried]:
     subject = describe(child, "gpu", LIMIT_S)
     assert subject.loading.outcome == "passed", subject.loading.reason
     # No kernel here asks for a capability, so that the device's need not be known.
-    return try_all([child], subject, Terms(SEEDS, LIMIT_S), "gpu")
+    return try_all([child], subject, Terms(SEEDS, ANSWER_LIMIT_S), "gpu")
 
 
 def on_the_device_each(folder: Path, kind: str, names: Sequence[str]) -> dict[str, list[Verdict]]:
@@ -502,25 +505,18 @@ def test_on_a_device_the_faults_of_the_interpreter_are_refused_too(tmp_path: Pat
     passed = {name for name, verdicts in found.items() if not any(v.outcome == "failed" for v in verdicts)}
     # What lies in a masked-off lane is undefined there, and may be the zero that the kernel counts on. The maximum of
     # the hardware passes over NaN, and a NaN is not counted. Past a workspace there is memory that nobody misses. Which
-    # programs or lanes come first is the device's affair, and so is whether any come between two lines of another. That
-    # a launch starts no kernel is asked where every launch is seen.
-    assert passed <= {
+    # programs or lanes come first is the device's affair, and so is whether any come between two lines of another: a
+    # race may be won in every launch. That a launch starts no kernel is asked where every launch is seen.
+    races = {name for name, cause, _ in INTERPRETED if cause == "race"} - {name for name, _, _ in ON_A_DEVICE}
+    assert passed - races <= {
         "computed_by_torch_alone",
         "count_past_the_end",
-        "counted_without_order",
-        "differences_in_place",
         "histogram_of_undefined_lanes",
-        "label_beside_its_row",
-        "last_of_its_kind",
-        "lock_released_at_once",
         "maximum_of_undefined_lanes",
         "maximum_past_the_end",
         "positive_sum_undefined",
-        "reversed_in_place",
-        "rows_gathered_without_atomics",
         "sum_of_neighbours_unordered",
         "sum_of_undefined_lanes",
-        "the_last_two_programs",
         "workspace_short",
     }
 
