@@ -232,11 +232,32 @@ def turns(launches: Sequence[Launch], repeats: int) -> list[Launch]:
     return [launches[turn % len(launches)] for turn in range(max(repeats, len(launches)))]
 
 
+def balanced(count: int) -> list[list[int]]:
+    """Return orders of 0 to `count` - 1 in which each stands in every place, and right behind every other one, equally
+    often: in each place once where `count` is even, else twice.
+
+    The first goes to and fro, 0, 1, n - 1, 2, n - 2 and so on, and each further one is the one before plus 1 (Williams,
+    Experimental designs balanced for the estimation of residual effects of treatments, Australian Journal of Scientific
+    Research A 2, 1949). Every order is there backwards too, so that of two each comes first in half of them.
+    """
+    first = [-(place // 2) if place % 2 == 0 else place // 2 + 1 for place in range(count)]
+    orders = [[(each + shift) % count for each in first] for shift in range(count)]
+    return orders if count % 2 == 0 else orders + [order[::-1] for order in orders]
+
+
 def schedule(rounds: int, entrants: Sequence[str], seed: int) -> Iterator[list[str]]:
-    """Yield the order of each round: all entrants, shuffled; the same for the same seed."""
-    generator = random.Random(seed)  # noqa: S311, an order that can be made again is wanted
-    for _ in range(rounds):
-        yield generator.sample(entrants, len(entrants))
+    """Yield the order of each round, the same for the same seed: balanced ones, with the entrants and the orders
+    shuffled anew each time that all were used.
+
+    Shuffled alone, one of two twins came last 218 times of 785 and the other one 178 times, and last was 2 % faster.
+    """
+    generator, order = random.Random(seed), list(entrants)  # noqa: S311, an order that can be made again is wanted
+    while rounds > 0 and order:
+        generator.shuffle(order)
+        block = balanced(len(order))
+        generator.shuffle(block)
+        yield from ([order[place] for place in places] for places in block[:rounds])
+        rounds -= len(block)
 
 
 def marked(device: Device, launch: Launch) -> tuple[Any, Any]:
@@ -254,12 +275,12 @@ def timed(device: Device, launch: Launch) -> tuple[Any, Any]:
 
 
 def _queue(device: Device, heat: Heat) -> tuple[Sequence[tuple[Any, Any]], Sequence[tuple[Any, Any]]]:
-    """Queue a sample of each mode; return the marks of both, those of the second empty without a recording."""
-    launched = [timed(device, launch) for launch in heat.launches]
+    """Queue a sample of each mode; return the marks of both, the replay's empty without a recording."""
     if heat.recording is None:
-        return launched, ()
+        return [timed(device, launch) for launch in heat.launches], ()
+    # The replay first: the host is done with the launches while it lasts, or some would wait for the host and some not.
     heat.recording.play()
-    return launched, heat.recording.marks
+    return [timed(device, launch) for launch in heat.launches], heat.recording.marks
 
 
 def middle(values: Sequence[float]) -> float:
@@ -279,15 +300,19 @@ def _sample(device: Device, pairs: Sequence[tuple[Any, Any]]) -> float:
 
 
 def take_round(device: Device, taking: Mapping[str, Heat]) -> Round:
-    """Queue a sample of every entrant in each of its modes, in this order, wait once, and return the samples and the
-    card's state.
+    """Take a sample of every entrant in each of its modes, in this order; return the samples and the card's state.
+
+    The queue is empty before and after each entrant: a launch takes longer the more stands behind it. In one queue, of
+    an 8 us kernel's samples the first of a round was 3 % shorter by events, and the last 2 % by replay.
     """
-    queued = {name: _queue(device, heat) for name, heat in taking.items()}
-    # Read while the device still works: the state that the launches ran in, and no time of the device's is lost.
-    conditions = device.conditions()
-    device.synchronise()
-    return Round(
-        samples_ns={name: _sample(device, launched) for name, (launched, _) in queued.items()},
-        replays_ns={name: _sample(device, replayed) for name, (_, replayed) in queued.items() if replayed},
-        conditions=conditions,
-    )
+    samples, replays = dict[str, float](), dict[str, float]()
+    for name, heat in taking.items():
+        launched, replayed = _queue(device, heat)
+        # Read while the device still works: the state that the launches ran in, and no time of the device's is lost.
+        # And for each entrant, though the last one's is kept, so that the host does the same beside all of them.
+        conditions = device.conditions()
+        device.synchronise()
+        samples[name] = _sample(device, launched)
+        if replayed:
+            replays[name] = _sample(device, replayed)
+    return Round(samples_ns=samples, replays_ns=replays, conditions=conditions)

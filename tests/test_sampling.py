@@ -1,9 +1,11 @@
 """Laws of the schedule and of the sets, and of one round on a simulated device whose every duration is known."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from assay.sampling import (
     Lane,
     Launch,
     Recording,
+    balanced,
     heats,
     launch_count,
     middle,
@@ -94,6 +97,26 @@ def test_orders_differ_between_rounds_and_seeds() -> None:
     orders = list(schedule(50, list("abcdef"), 1))
     assert len({tuple(order) for order in orders}) > 25
     assert orders != list(schedule(50, list("abcdef"), 2))
+
+
+@given(st.integers(1, 12))
+def test_balanced_orders_have_each_in_every_place_and_behind_every_other_equally_often(count: int) -> None:
+    orders = balanced(count)
+    times = len(orders) // count
+    places = Counter((place, each) for order in orders for place, each in enumerate(order))
+    assert places == {(place, each): times for place in range(count) for each in range(count)}
+    others = [(one, other) for one in range(count) for other in range(count) if one != other]
+    assert Counter(two for order in orders for two in pairwise(order)) == dict.fromkeys(others, times)
+    # Not only right behind: of two, each comes first in half of the orders.
+    assert Counter(two for order in orders for two in combinations(order, 2)) == dict.fromkeys(others, len(orders) / 2)
+
+
+@given(NAMES, st.integers(1, 4), st.integers(0, 2**53))
+def test_rounds_have_every_entrant_in_every_place_equally_often(names: list[str], blocks: int, seed: int) -> None:
+    count = blocks * len(balanced(len(names)))
+    orders = list(schedule(count, names, seed))
+    found = Counter((place, name) for order in orders for place, name in enumerate(order))
+    assert found == {(place, name): count // len(names) for place in range(len(names)) for name in names}
 
 
 def heat(launches: Sequence[Launch], recording: Recording | None = None) -> Heat:
@@ -197,7 +220,25 @@ def test_a_replay_is_sampled_beside_the_launch(events: int, replay: int) -> None
     found = take_round(device, {**field_of(device, {"y": 5}, 2), "x": beside})
     assert found.samples_ns == {"y": 5, "x": events}
     assert found.replays_ns == {"x": replay}
-    assert [name for name in device.history if name != "flush"] == ["y"] * 2 + ["launched"] * 2 + ["replayed"] * 3
+    assert [name for name in device.history if name != "flush"] == ["y"] * 2 + ["replayed"] * 3 + ["launched"] * 2
+
+
+class Crowded(Simulated):
+    """Takes a nanosecond longer for a launch for each entry that stands behind it in the queue."""
+
+    def synchronise(self) -> None:
+        behind = len(self.queue)
+        self.queue = [(n, ns + behind - at if n in "abc" else ns) for at, (n, ns) in enumerate(self.queue, 1)]
+        super().synchronise()
+
+
+@given(st.permutations("abc"), st.integers(1, 5))
+def test_it_does_not_matter_in_which_place_of_a_round_an_entrant_is(names: list[str], repeats: int) -> None:
+    device = Crowded()
+    launches = {name: list[Launch]([partial(device.launch, name, 1000.0)] * repeats) for name in names}
+    found = take_round(device, {n: heat(of, recorded(device, of)) for n, of in launches.items()})
+    assert len(set(found.samples_ns.values())) == 1
+    assert len(set(found.replays_ns.values())) == 1
 
 
 @given(st.lists(st.integers(1, 10**6).map(float), min_size=1, max_size=20), st.randoms())
